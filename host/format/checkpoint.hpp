@@ -15,12 +15,12 @@ namespace nvfp4r {
 /// What the headers say of one layer's gate; no tensor bytes are read for it.
 struct GateEntry {
     int32_t layer = -1;
-    std::string tensor;        // the weight's name
+    std::string tensor;  // the weight's name
     uint32_t experts = 0;
     uint32_t hidden = 0;
     nvfp4r_dtype weight_type = NVFP4R_DTYPE_UNSET;
-    uint32_t terms = 0;        // packed gates
-    std::string bias;          // tensor names, "" when absent
+    uint32_t terms = 0;  // packed gates
+    std::string bias;    // tensor names, "" when absent
     std::string linear_bias;
     std::string image_bias;
     std::string table;

@@ -7,7 +7,9 @@
 
 namespace nvfp4r {
 
-inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+inline float bf16_to_f32(uint16_t bits) {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 /// NaN becomes 0x7fff, as cvt.rn.bf16.f32 gives (PTX ISA 9.7.9.21).
 inline uint16_t f32_to_bf16(float value) {
@@ -27,7 +29,17 @@ inline constexpr float kE2m1[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0
 inline constexpr float kE2m1Max = 6.0f;
 inline constexpr float kE4m3Max = 448.0f;
 
-inline float e2m1_to_f32(uint8_t code) { return (code & 8u) ? -kE2m1[code & 7u] : kE2m1[code & 7u]; }
-uint8_t f32_to_e2m1(float value);  // saturates at 6; the sign of zero is kept; NaN gives +6 as the hardware does
+inline float e2m1_to_f32(uint8_t code) {
+    return (code & 8u) ? -kE2m1[code & 7u] : kE2m1[code & 7u];
+}
+
+/// Saturates at 6; the sign of zero is kept; NaN gives +6 as the hardware does. Ties go to the even code, so the
+/// thresholds 0.25, 1.25, 2.5 and 5 belong to the code below and 0.75, 1.75 and 3.5 to the one above.
+inline uint8_t f32_to_e2m1(float value) {
+    if (value != value) return 7;
+    const float a = std::fabs(value);
+    const int code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5.0f);
+    return static_cast<uint8_t>(code | (std::signbit(value) ? 8 : 0));
+}
 
 }  // namespace nvfp4r

@@ -20,16 +20,24 @@ struct Nvfp4Matrix {
     float global_scale = 1.0f;  // multiplier; finite and positive
 };
 
-/// The contract's global scale of a tensor: amax / (6 * 448); 1 for an all-zero tensor.
+/// The contract's global scale of a tensor: amax / (6 * 448); 1 for an all-zero tensor. At least 2^-126, so that it is
+/// never zero and no device has to divide by a subnormal.
 float global_scale_of(float amax);
 
-/// Quantises one row of cols values with the given global scale: codes [cols/2], scales [cols/16]. Division is exact
-/// (correctly rounded), ties to even, saturating. A zero block has scale 0 and codes 0. A NaN value, or an infinite one,
+/// Quantises one row of cols values with the given global scale: codes [cols/2], scales [cols/16]. The divisions
+/// amax / 6 / global and x / (scale * global) are correctly rounded f32 divisions, codes and scales are rounded to
+/// nearest even and saturate. A block whose scale rounds to 0 has codes 0. A NaN value, or an infinite one,
 /// makes its block NaN through the scale byte 0x7f (never a silent 6).
-void quantise_row(std::span<const float> x, float global_scale, nvfp4r_block_rule rule, uint8_t* codes, uint8_t* scales);
+void quantise_row(std::span<const float> x, float global_scale, nvfp4r_block_rule rule, uint8_t* codes,
+                  uint8_t* scales);
 
 /// values[cols] of one row: e2m1 * e4m3, without the global scale. NaN scales give NaN.
 void dequantise_row(const uint8_t* codes, const uint8_t* scales, std::span<float> values);
+
+/// left[i] = x[i] - value[i] * global_scale, where value is what dequantise_row gives: the product is exact, the
+/// difference is rounded once (as fma(-value, global_scale, x) would). x and left may be the same memory.
+void residual_row(std::span<const float> x, const uint8_t* codes, const uint8_t* scales, float global_scale,
+                  std::span<float> left);
 
 /// W = W1 + W2 (+ W3): each term the NVFP4 rounding of what the terms before it left, all with the global scale of W.
 /// w is [rows, cols] with the given row stride. Refuses NaN and infinite values by name (`what`, row, column).

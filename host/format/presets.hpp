@@ -13,19 +13,20 @@ namespace nvfp4r {
 struct Preset {
     const char* name;
     nvfp4r_settings settings;
-    const char* architecture;   // config.json "architectures"[0]
-    const char* model_type;     // config.json "model_type"
-    const char* weight_name;    // "model.layers.%.mlp.gate.weight"
-    const char* bias_name;      // selection bias, nullptr: none
+    const char* architecture;  // config.json "architectures"[0]
+    const char* model_type;    // config.json "model_type"
+    const char* weight_name;   // "model.layers.%.mlp.gate.weight"
+    const char* bias_name;     // selection bias, nullptr: none
     const char* linear_bias_name;
     const char* image_bias_name;
-    const char* table_name;     // hash layers, nullptr: none
-    uint32_t hash_layers;       // layers 0..hash_layers-1 route by table
+    const char* table_name;  // hash layers, nullptr: none
+    uint32_t hash_layers;    // layers 0..hash_layers-1 route by table
     uint32_t first_moe_layer;
     uint32_t layers;
     uint32_t vocabulary;
-    float bias_centre;          // where the model's selection biases lie, for samples
-    nvfp4r_dtype weight_type;   // of the stored gate
+    float bias_centre;         // where the model's selection biases lie, for samples
+    nvfp4r_dtype weight_type;  // of the stored gate
+    uint32_t layer_step;       // every layer_step-th layer from first_moe_layer on has a router
 };
 
 std::span<const Preset> presets();
