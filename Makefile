@@ -1,9 +1,13 @@
 # Every build, test, run and install entry. Sources are found by room; adding a file needs no edit here.
 #
-#   make          the library, the CLI and the test binary      make run        sample checkpoint, route, check
-#   make test     the default test suite                        make test-asan  the same host tests under ASan+UBSan
-#   make test-tsan  threaded tests under TSan                   make test-long  the tests tagged [long]
-#   make install PREFIX=/usr/local                              make format     clang-format over every source
+#   make            the library, the CLI and the test binary    make run         sample checkpoint, route, check
+#   make test       the default test suite                      make test-asan   the same host tests under ASan + UBSan
+#   make test-tsan  the tests tagged [threads] under TSan       make test-long   the tests tagged [long]
+#   make deps       scripts/deps: packages, CUDA headers        make install PREFIX=/usr/local [DESTDIR=]
+#   make format     clang-format over every source              make format-check  fails where format would change
+#   make clean      all but what deps brought                   make distclean   that too
+#
+# V=1 prints the commands. Without a -j of the caller's, as many jobs run as there are cores.
 
 BUILD  ?= build
 PREFIX ?= /usr/local
@@ -12,8 +16,25 @@ CC     ?= cc
 AR     ?= ar
 OPT    ?= -O2
 
-# CUDA headers (cuda.h) come from a toolkit or, without one, from the wheels that scripts/deps unpacks into build/cuda.
-CUDA_HOME ?= $(firstword $(wildcard $(CUDA_PATH) /usr/local/cuda /opt/cuda /usr/local/cuda-13* /usr/local/cuda-12.9) build/cuda)
+ifeq ($(MAKELEVEL),0)
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+.PHONY: all deps run test test-asan test-tsan test-long install format format-check clean distclean
+all:
+
+# CUDA_HOME. The rule below makes this file on a fresh machine, so that plain `make` brings its own dependencies.
+NO_DEPS_GOALS := deps clean distclean format format-check
+ifneq ($(filter-out $(NO_DEPS_GOALS),$(or $(MAKECMDGOALS),all)),)
+include build/cuda.mk
+endif
+build/cuda.mk: scripts/deps
+	@scripts/deps
+deps:
+	@scripts/deps
 
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Werror
 CPPFLAGS += -Ihost/include -Ihost -Iptx -isystem $(CUDA_HOME)/include -I$(BUILD)/generated
@@ -22,33 +43,76 @@ CFLAGS   += -std=c99 $(OPT) -g $(WARN) $(SANITIZE)
 LDFLAGS  += $(SANITIZE)
 LDLIBS   += -lfmt -lz -ldl -lpthread -lm
 
-LIB_ROOMS := core format cpu api driver jit plan launch sim
-LIB_SRC   := $(foreach r,$(LIB_ROOMS),$(shell find host/$(r) -name '*.cpp' ! -path 'host/sim/export/*'))
+# host/sim/export is the simulator as a shared library of its own, not a part of this one.
+LIB_SRC   := $(shell find host -name '*.cpp' ! -path 'host/cli/*' ! -path 'host/sim/export/*')
 CLI_SRC   := $(shell find host/cli -name '*.cpp')
-TEST_SRC  := $(shell find tests -name '*.cpp')
+TEST_SRC  := $(shell find tests -name '*.cpp' ! -path 'tests/fuzz/*')
 
 LIB_OBJ  := $(LIB_SRC:%.cpp=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.cpp=$(BUILD)/obj/%.o)
 TEST_OBJ := $(TEST_SRC:%.cpp=$(BUILD)/obj/%.o)
 
-.PHONY: all deps run test test-asan test-tsan test-long install format clean
+# One short line for each command, or with V=1 the command itself.
+Q    := $(if $(V),,@)
+note  = $(if $(V),,@echo '$(1)')
+
 all: $(BUILD)/libnvfp4router.a $(BUILD)/nvfp4-router $(BUILD)/tests
 
 $(BUILD)/libnvfp4router.a: $(LIB_OBJ)
-	@rm -f $@ && $(AR) rcs $@ $^
+	$(call note,AR  $@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(BUILD)/nvfp4-router: $(CLI_OBJ) $(BUILD)/libnvfp4router.a
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call note,LD  $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests: $(TEST_OBJ) $(BUILD)/libnvfp4router.a
-	$(CXX) $(LDFLAGS) -o $@ $^ -lCatch2WithMain $(LDLIBS)
+	$(call note,LD  $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lCatch2WithMain $(LDLIBS)
 
 $(BUILD)/obj/%.o: %.cpp
+	$(call note,CXX $<)
 	@mkdir -p $(@D)
-	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+
+# Catch2's 18,000 lines are parsed once. ccache cannot look into a precompiled header, so with it there is none.
+ifeq ($(findstring ccache,$(CXX)),)
+CATCH_PCH := $(BUILD)/pch/catch2/catch.hpp.gch
+$(CATCH_PCH): | build/cuda.mk
+	$(call note,PCH catch2/catch.hpp)
+	@mkdir -p $(@D)
+	$(Q)echo '#include <catch2/catch.hpp>' | $(CXX) $(CXXFLAGS) -x c++-header -o $@ -
+$(TEST_OBJ): $(CATCH_PCH)
+$(TEST_OBJ): private CPPFLAGS += -I$(BUILD)/pch -include catch2/catch.hpp
+endif
 
 test: all
-	$(BUILD)/tests
+	@scripts/test $(BUILD)
+
+# The sanitized builds live in their own folders; undefined behaviour ends the run as an address error does.
+test-asan:
+	@$(MAKE) BUILD=build-asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" all
+	@scripts/test build-asan --host
+test-tsan:
+	@$(MAKE) BUILD=build-tsan OPT=-O1 SANITIZE="-fsanitize=thread" all
+	@scripts/test build-tsan --host '[threads]'
+test-long: all
+	@scripts/test $(BUILD) --host '[long]'
+
+run: all
+	@scripts/run $(BUILD)
+
+install: $(BUILD)/libnvfp4router.a $(BUILD)/nvfp4-router
+	@scripts/install $(BUILD) "$(DESTDIR)" "$(PREFIX)"
+
+FORMATTED = $(shell git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh')
+format:
+	clang-format-14 -i $(FORMATTED)
+format-check:
+	clang-format-14 --dry-run -Werror $(FORMATTED)
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf build-asan build-tsan
+	[ ! -d $(BUILD) ] || find $(BUILD) -mindepth 1 -maxdepth 1 ! -name 'cuda*' ! -name venv -exec rm -rf {} +
+distclean:
+	rm -rf $(BUILD) build-asan build-tsan
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d)
