@@ -90,6 +90,10 @@ class Checker {
     std::shared_ptr<Shadow> new_shadow(std::string name, uint64_t bytes, bool written);
     /// [offset, offset + bytes) of a shadow. Reports races, missing proxy fences and (reads) unwritten bytes.
     void access(ActorId actor, Shadow& shadow, uint64_t offset, uint64_t bytes, const AccessInfo& info);
+    /// Lanes `first`, `first + 1` ... `first + count - 1` each access `bytes` bytes, one lane after the other: the same
+    /// as `count` calls of access with the offset advancing.
+    void access_run(ActorId first, uint32_t count, Shadow& shadow, uint64_t offset, uint64_t bytes,
+                    const AccessInfo& info);
     /// The host wrote (or a finished grid's result is now plainly visible): clears history, marks as written.
     void host_write(Shadow& shadow, uint64_t offset, uint64_t bytes);
     /// The bytes count as never written (a new allocation, a fresh CTA, tcgen05.dealloc).

@@ -38,6 +38,9 @@ inline constexpr uint64_t kParamWindow = 0x7ec0'0000'0000ull;  // entry paramete
 /// 32 lane values of one operand.
 using Lanes = std::array<uint64_t, kLanes>;
 
+/// Lane values of a special register, by the parser's number for it (host/sim/instr defines it).
+void read_special(const Warp& warp, uint32_t which, Lanes& out, LaneMask lanes);
+
 /// Why a warp's lanes do not run, for deadlock reports, and when to try them again.
 struct Wait {
     std::function<bool()> ready;  // empty: runnable
@@ -73,6 +76,10 @@ class Warp {
 
     /// Blocks `lanes` at their current instruction until `ready`; the instruction then runs again.
     void block(LaneMask lanes, std::function<bool()> ready, std::string (*describe)(const Warp&));
+
+    /// %tid of a lane.
+    Dim3 thread(uint32_t lane) const;
+    Machine& machine() const;
 
     std::vector<uint64_t> registers;
     std::vector<LaneMask> predicates;
@@ -153,6 +160,22 @@ class Cluster {
     GridRun* grid = nullptr;
     Dim3 id;                                 // %clusterid
     std::vector<std::unique_ptr<Cta>> ctas;  // by rank
+    std::map<uint32_t, std::shared_ptr<void>> family_state;
+};
+
+/// One grid of the batch that runs.
+class GridRun {
+  public:
+    Machine* machine = nullptr;
+    const GridLaunch* launch = nullptr;
+    uint32_t index = 0;         // within the batch
+    uint64_t shared_bytes = 0;  // of each CTA, the reserved first KiB included
+    bool started = false;       // has had a CTA
+    bool triggered = false;     // every CTA executed launch_dependents or ended
+    bool ended = false;         // every CTA ended
+    SyncClock start_clock;      // what its threads know when they start
+    SyncClock end_clock;        // what its threads did
+    std::vector<GridRun*> prerequisites;
 };
 
 /// Services that instructions and engines use. One for each Gpu::run.

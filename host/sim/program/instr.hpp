@@ -44,12 +44,13 @@ struct Addr {
 };
 
 enum InstrFlag : uint16_t {
-    kAligned = 1,   // every live lane of the warp must execute it together
+    kAligned = 1,   // every lane of the warp must execute it together; an exited lane is a fault
     kWarpSync = 2,  // orders the lanes of its mask among themselves (shfl.sync, bar.warp.sync, ...)
     kBranch = 4,
     kMemory = 8,
     kStore = 16,
-    kMaySpin = 32  // a poll: loads of relaxed or stronger order, volatile, test_wait
+    kMaySpin = 32,     // a poll: loads of relaxed or stronger order, volatile, test_wait
+    kAlignedLive = 64  // as kAligned, but lanes that have exited are not missed (bar.sync)
 };
 
 struct Instr {
@@ -103,6 +104,10 @@ class Decoder {
     virtual Addr addr(size_t i) = 0;
     virtual Addr addr(const Operand& operand) = 0;
     virtual uint32_t label(size_t i) = 0;
+    /// The space that a symbol operand (or an address's symbol) lives in: `param` for an entry's parameters, `local`
+    /// for local variables and for the parameters of device functions (they are kept in local memory); none without a
+    /// symbol.
+    virtual StateSpace symbol_space(const Operand& operand) = 0;
     /// Refuses the statement: "line 12: `add.foo.u32`: modifier .foo is not known".
     [[noreturn]] virtual void refuse(std::string_view why) = 0;
 };

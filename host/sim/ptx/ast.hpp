@@ -71,7 +71,8 @@ struct Variable {
     uint32_t align = 1;
     bool is_extern = false;
     std::vector<uint8_t> initial;  // may be shorter than size: the rest is zero
-    uint64_t offset = 0;           // shared, local and param: assigned by the parser in declaration order
+    uint64_t offset = 0;  // shared, local and param: assigned by the parser in declaration order; global and const: the
+                          // address, set when the module is loaded (before anything is decoded)
     SourceLoc loc;
 };
 
