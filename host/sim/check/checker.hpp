@@ -83,7 +83,7 @@ class Checker {
     void fence_proxy_async(ActorId actor);
     void tcgen05_fence_before(ActorId actor);
     void tcgen05_fence_after(ActorId actor);
-    /// tcgen05.wait::ld / ::st: `op` (ended) becomes part of the actor's own tcgen05 past.
+    /// tcgen05.wait::ld / ::st: `op`, not yet ended, becomes part of the actor's own tcgen05 past.
     void tcgen05_wait(ActorId actor, ActorId op);
 
     // --- memory ---

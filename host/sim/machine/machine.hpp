@@ -23,7 +23,6 @@ class Cta;
 class Cluster;
 class GridRun;
 class Machine;
-struct Tmem;  // host/sim/engine/tmem.hpp
 
 // Shared-memory windows (hopper-measured): a shared::cluster address is rank << 24 | offset, a CTA's own .shared
 // addresses carry its rank in a cluster launch, and the first 1 KiB is reserved by the system.
@@ -111,9 +110,9 @@ class Warp {
 
 /// One unit of asynchronous work.
 struct AsyncOp {
-    const char* what = "";  // "TMA load", "tcgen05.mma" ... track name of the trace
-    ActorId actor = kNoActor;
-    Cta* cta = nullptr;  // issuer
+    const char* what = "";     // "TMA load", "tcgen05.mma" ... track name of the trace
+    ActorId actor = kNoActor;  // for the trace and reports; the engine begins it and ends it in its last part
+    Cta* cta = nullptr;        // issuer
     uint32_t warp = 0, lane = 0;
     const Instr* instr = nullptr;
     uint64_t issued = 0;   // cycle
@@ -143,12 +142,13 @@ class Cta {
     std::shared_ptr<Shadow> shared_shadow;
     std::vector<std::unique_ptr<Warp>> warps;
     std::unordered_map<uint32_t, Mbarrier> mbarriers;        // by window offset
-    std::shared_ptr<Tmem> tmem;                              // made by the first tcgen05.alloc; the SM's tensor memory
     std::map<uint64_t, std::shared_ptr<AsyncQueue>> queues;  // by an engine's own key
     bool exited = false;
     uint32_t live_threads = 0;
     uint32_t in_flight = 0;  // operations that will still write this CTA's shared memory or signal its mbarriers
     std::map<uint32_t, std::shared_ptr<void>> family_state;
+    // Called in order once the last thread is gone, before the CTA's place is given away (TMEM leak check ...).
+    std::vector<std::function<void(Cta&)>> at_exit;
 
     Machine& machine() const;
     /// Own .shared address of a window offset (with rank bits in a cluster launch).
@@ -196,7 +196,8 @@ class Machine {
 
     // --- memory by address ---
     /// One access of `bytes` bytes in a state space (generic addresses are sorted into their window). Checks bounds,
-    /// alignment and the CTA's life, tells the checker, and returns the host bytes. Throws Fault when there are none.
+    /// alignment and the CTA's life, and returns the host bytes; the caller tells the checker how it accesses them
+    /// (Checker::access with shadow and offset). Throws Fault when there are none.
     struct Place {
         uint8_t* bytes = nullptr;
         Shadow* shadow = nullptr;
@@ -221,6 +222,10 @@ class Machine {
     virtual void issue(AsyncQueue& queue, AsyncOp op) = 0;
     /// A queue of its own, gone when empty: for operations that are free of all others (TMA copies, st.async).
     virtual void issue_free(Cta& cta, AsyncOp op) = 0;
+
+    // --- what the CTAs resident on one SM share ---
+    /// Made empty when first asked for; engine/tmem.hpp keeps the tensor memory here.
+    virtual std::shared_ptr<void>& sm_state(uint32_t sm) = 0;
 
     // --- trace and counters ---
     virtual void count(const char* counter, uint64_t amount) = 0;
