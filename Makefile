@@ -45,6 +45,8 @@ LDLIBS   += -lfmt -lz -ldl -lpthread -lm
 
 # host/sim/export is the simulator as a shared library of its own, not a part of this one.
 LIB_SRC   := $(shell find host -name '*.cpp' ! -path 'host/cli/*' ! -path 'host/sim/export/*')
+# The device sources, and the kernels compiled ahead of time, become data of the library.
+LIB_SRC   += $(BUILD)/generated/embedded_sources.cpp $(BUILD)/generated/embedded_kernels.cpp
 CLI_SRC   := $(shell find host/cli -name '*.cpp')
 TEST_SRC  := $(shell find tests -name '*.cpp' ! -path 'tests/fuzz/*')
 
@@ -72,6 +74,16 @@ $(BUILD)/obj/%.o: %.cpp
 	$(call note,CXX $<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+
+# Folders are prerequisites too: they change when a file comes or goes.
+$(BUILD)/generated/embedded_sources.cpp: scripts/embed $(shell find ptx 2>/dev/null)
+	$(call note,GEN $@)
+	@mkdir -p $(@D)
+	$(Q)scripts/embed embedded_sources ptx > $@
+$(BUILD)/generated/embedded_kernels.cpp: scripts/embed $(shell find $(BUILD)/generated/kernels 2>/dev/null)
+	$(call note,GEN $@)
+	@mkdir -p $(@D)
+	$(Q)scripts/embed embedded_kernels $(BUILD)/generated/kernels > $@
 
 # Catch2's 18,000 lines are parsed once. ccache cannot look into a precompiled header, so with it there is none.
 ifeq ($(findstring ccache,$(CXX)),)
