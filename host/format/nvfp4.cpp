@@ -21,8 +21,8 @@ constexpr uint32_t kAtomCols = 4;    // scale columns of an atom
 constexpr uint32_t kAtomBytes = 512;
 static_assert(kAtomRows * kAtomCols == kAtomBytes, "an atom holds one byte for each of its scales");
 
-// The least-squares search looks this many e4m3 steps below and above the amax scale. On Gaussian rows the best scale
-// lies within -3..+5 of it in all but one block in a thousand: amax / 4 is 4 or 5 steps above amax / 6.
+// The least-squares search looks this many e4m3 steps below and above the amax scale; amax / 4 lies 4 or 5 above
+// amax / 6. On Gaussian rows a search over every scale takes the error of one term only from 8.15 % to 8.12 %.
 constexpr int kSearchBelow = 3;
 constexpr int kSearchAbove = 5;
 
