@@ -59,6 +59,9 @@ class Checker {
     explicit Checker(Sink& sink);
     ~Checker();
 
+    /// Everything so far (earlier runs, the host) now lies before everything that follows; actor ids start again.
+    void new_run();
+
     // --- actors ---
     /// A block of `count` new threads that inherit `from` (the launch: what the host and earlier grids did). Returns
     /// the first id.
