@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -46,10 +47,11 @@ struct GridLaunch {
 
 struct GridResult {
     bool ok = true;
-    Finding finding;                          // what stopped it, when !ok
-    std::vector<Finding> findings;            // permissive mode: all of them
-    uint64_t start_cycle = 0, end_cycle = 0;  // simulated clock
-    uint64_t instructions = 0;                // warp instructions
+    Finding finding;                           // what stopped it, when !ok
+    std::vector<Finding> findings;             // permissive mode: all of them
+    uint64_t start_cycle = 0, end_cycle = 0;   // simulated clock
+    uint64_t instructions = 0;                 // warp instructions
+    std::map<std::string, uint64_t> counters;  // of the whole batch: instructions by class, bytes by engine, waits
 };
 
 class Gpu {

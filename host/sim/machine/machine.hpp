@@ -97,6 +97,16 @@ class Warp {
     std::vector<Pending> pending;
     uint64_t instructions = 0;
 
+    // Scheduling.
+    uint64_t time = 0;           // simulated cycle at which the warp can issue again
+    bool asleep = false;         // no lane group could run when last tried
+    uint64_t polled = 0;         // progress mark at which the blocked lanes were last asked
+    uint64_t spin_mark = 0;      // progress mark of `spins`
+    uint32_t spins = 0;          // polls executed since that mark
+    uint32_t group_steps = 0;    // how long one lane group has run while others could
+    LaneMask favoured = 0;       // lanes that go first for a while, so that a spinning group starves nobody
+    LaneMask blocked_lanes = 0;  // union of `blocked`
+
     // State that one instruction family keeps for a warp or its lanes, by the family's own key (bulk groups, wgmma
     // groups ...).
     std::map<uint32_t, std::shared_ptr<void>> family_state;
@@ -118,6 +128,9 @@ struct AsyncOp {
     uint64_t issued = 0;   // cycle
     uint32_t latency = 1;  // simulated cycles for the clock and the trace (an estimate)
     uint64_t bytes = 0;    // counters
+    /// The issuer may not exit yet: the operation still uses its shared memory. Operations that have read their source
+    /// set it to false.
+    bool holds_cta = true;
     /// Performs the next part; true when the whole is done. Several parts let others see it half done.
     std::function<bool(AsyncOp&)> run;
 };
@@ -126,6 +139,7 @@ struct AsyncOp {
 class AsyncQueue {
   public:
     std::deque<AsyncOp> ops;
+    uint64_t busy_until = 0;  // cycle at which the last finished operation ended
     Cta* cta = nullptr;
     const char* name = "";
     bool idle() const { return ops.empty(); }
@@ -145,7 +159,9 @@ class Cta {
     std::map<uint64_t, std::shared_ptr<AsyncQueue>> queues;  // by an engine's own key
     bool exited = false;
     uint32_t live_threads = 0;
-    uint32_t in_flight = 0;  // operations that will still write this CTA's shared memory or signal its mbarriers
+    bool launched_dependents = false;
+    uint32_t in_flight = 0;   // operations that will still use this CTA's shared memory or signal its mbarriers
+    uint32_t operations = 0;  // issued by this CTA and not finished
     std::map<uint32_t, std::shared_ptr<void>> family_state;
     // Called in order once the last thread is gone, before the CTA's place is given away (TMEM leak check ...).
     std::vector<std::function<void(Cta&)>> at_exit;
@@ -170,12 +186,19 @@ class GridRun {
     const GridLaunch* launch = nullptr;
     uint32_t index = 0;         // within the batch
     uint64_t shared_bytes = 0;  // of each CTA, the reserved first KiB included
-    bool started = false;       // has had a CTA
-    bool triggered = false;     // every CTA executed launch_dependents or ended
-    bool ended = false;         // every CTA ended
-    SyncClock start_clock;      // what its threads know when they start
-    SyncClock end_clock;        // what its threads did
+    uint64_t ctas = 0;          // in all
+    uint64_t started_ctas = 0;
+    uint64_t triggered_ctas = 0;  // executed griddepcontrol.launch_dependents or exited
+    uint64_t exited_ctas = 0;
+    uint64_t operations = 0;  // asynchronous operations of its CTAs in flight
+    bool ended = false;       // every CTA exited and nothing is in flight
+    SyncClock start_clock;    // what its threads know when they start
+    SyncClock end_clock;      // what its threads did
     std::vector<GridRun*> prerequisites;
+    uint64_t start_cycle = 0, end_cycle = 0, instructions = 0;
+
+    /// Ended, and everything before it too.
+    bool complete() const;
 };
 
 /// Services that instructions and engines use. One for each Gpu::run.
@@ -203,6 +226,7 @@ class Machine {
         Shadow* shadow = nullptr;
         uint64_t offset = 0;   // within the shadow
         Cta* owner = nullptr;  // shared memory
+        uint64_t room = 0;     // bytes from here to the end of the allocation
     };
     virtual Place place(const Warp& warp, uint32_t lane, StateSpace space, uint64_t address, uint64_t bytes,
                         uint32_t align, const Instr* instr) = 0;
