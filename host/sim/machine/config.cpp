@@ -23,7 +23,7 @@ bool flag(const char* name, std::string_view text) {
     fail(NVFP4R_INVALID_ARGUMENT, "{}={}: 0 or 1 is expected", name, text);
 }
 
-Policy policy(std::string_view text) {
+Policy policy_named(std::string_view text) {
     constexpr struct {
         std::string_view name;
         Policy value;
@@ -71,7 +71,7 @@ GpuConfig GpuConfig::from_environment() {
             fail(NVFP4R_INVALID_ARGUMENT, "NVFP4R_SIM_SMS={}: 1 to {} are possible", sms, kMostSms);
         config.sms = static_cast<uint32_t>(sms);
     }
-    if (const char* text = std::getenv("NVFP4R_SIM_POLICY")) config.policy = policy(text);
+    if (const char* text = std::getenv("NVFP4R_SIM_POLICY")) config.policy = policy_named(text);
     if (const char* text = std::getenv("NVFP4R_SIM_SEED")) config.seed = number("NVFP4R_SIM_SEED", text);
     if (const char* text = std::getenv("NVFP4R_SIM_STRICT")) config.strict = flag("NVFP4R_SIM_STRICT", text);
     if (const char* text = std::getenv("NVFP4R_SIM_CHECK")) config.check = flag("NVFP4R_SIM_CHECK", text);
