@@ -15,6 +15,7 @@ using Block = std::span<const float, kBlock>;
 using BlockCodes = std::array<uint8_t, kBlock>;
 
 constexpr uint8_t kNanScale = 0x7f;
+constexpr uint8_t kScaleMask = 0x7f;  // block scales are unsigned: the hardware ignores the top bit (PTX ISA, ue4m3)
 constexpr uint8_t kLargestScale = 0x7e;
 constexpr uint32_t kAtomRows = 128;  // rows of a 128x4 scale atom
 constexpr uint32_t kAtomCols = 4;    // scale columns of an atom
@@ -137,7 +138,7 @@ void quantise_row(std::span<const float> x, float global_scale, nvfp4r_block_rul
 
 void dequantise_row(const uint8_t* codes, const uint8_t* scales, std::span<float> values) {
     for (size_t i = 0; i < values.size(); i += 2) {
-        const float scale = e4m3_to_f32(scales[i / kBlock]);
+        const float scale = e4m3_to_f32(scales[i / kBlock] & kScaleMask);
         values[i] = e2m1_to_f32(codes[i / 2] & 15u) * scale;
         values[i + 1] = e2m1_to_f32(codes[i / 2] >> 4) * scale;
     }
@@ -148,7 +149,7 @@ void residual_row(std::span<const float> x, const uint8_t* codes, const uint8_t*
     for (size_t i = 0; i < x.size(); ++i) {
         const uint8_t code = (codes[i / 2] >> (4 * (i & 1))) & 15u;
         // At most 6 significant bits times 24: exact in double, and so is the difference before the final rounding.
-        const double value = static_cast<double>(e2m1_to_f32(code) * e4m3_to_f32(scales[i / kBlock]));
+        const double value = static_cast<double>(e2m1_to_f32(code) * e4m3_to_f32(scales[i / kBlock] & kScaleMask));
         left[i] = static_cast<float>(static_cast<double>(x[i]) - value * static_cast<double>(global_scale));
     }
 }
