@@ -1,0 +1,98 @@
+// NVFP4 in registers: the gate's packed tiles to bf16 multiply operands, and a token's 16 values to codes and back.
+#pragma once
+
+#include "isa/math.cuh"
+#include "router_params.h"
+
+namespace nvfp4r {
+
+/// Two bf16 with the value byte's scale * 2^118 in both halves. The byte is an unsigned e5m3 number, so that every e4m3
+/// scale, subnormals included, is one multiply-add away from its bf16 bits.
+__device__ __forceinline__ unsigned gate_scale(unsigned byte) {
+    return byte * 0x00100010u + 0x76007600u;
+}
+
+/// One packed word to the A fragment of mma.m16n8k16. Each 16-bit half holds four e2m1 numbers; a code's three
+/// magnitude bits moved to bits 8..6 of a bf16 are its value * 2^-126 (subnormal included), which the scale brings to
+/// value * 2^-8, exactly. `upper` is the scale of row g, `lower` of row g + 8. Fifteen instructions for eight weights.
+__device__ __forceinline__ void dequantise_word(unsigned word, unsigned upper, unsigned lower, unsigned (&a)[4]) {
+    constexpr unsigned kSign = 0x80008000u;
+    constexpr unsigned kMagnitude = 0x01c001c0u;
+    a[0] = ptx::mul_rn_bf16x2(word & (kSign | kMagnitude), upper);
+    a[1] = ptx::mul_rn_bf16x2((word << 3) & (kSign | kMagnitude), lower);
+    a[2] = ptx::mul_rn_bf16x2(((word << 2) & kSign) | ((word << 6) & kMagnitude), upper);
+    a[3] = ptx::mul_rn_bf16x2(((word << 1) & kSign) | ((word >> 3) & kMagnitude), lower);
+}
+
+__device__ __forceinline__ float e4m3_to_f32(unsigned byte) {
+    return ptx::cvt_f32_f16(ptx::cvt_rn_f16x2_e4m3x2(byte) & 0xffffu);
+}
+
+/// |q| rounded to an e2m1 magnitude, ties to the even code, at most 6. Adding and taking off 1.5 * 2^n rounds to a
+/// multiple of 2^(n-23), to nearest even, as the spacing 0.5, 1, 2 of the three ranges asks.
+__device__ __forceinline__ float round_to_e2m1(float q) {
+    constexpr float kHalves = 6291456.0f, kOnes = 12582912.0f, kTwos = 25165824.0f;
+    const float shift = q < 2.0f ? kHalves : (q < 4.0f ? kOnes : kTwos);
+    return fminf((q + shift) - shift, 6.0f);
+}
+
+/// The e2m1 code of a magnitude that round_to_e2m1 gave: value * 2^-126 has the code in bits 24..22.
+__device__ __forceinline__ unsigned e2m1_code(float magnitude) {
+    constexpr float kTwoToMinus126 = 1.17549435e-38f;
+    return __float_as_uint(magnitude * kTwoToMinus126) >> 22;
+}
+
+struct QuantisedBlock {
+    unsigned scale;             // e4m3 byte
+    float values[kScaleBlock];  // e2m1 * scale, without the global scale; exact in bf16
+    unsigned long long codes;   // 16 e2m1 codes, the even element in the low nibble
+};
+
+/// One NVFP4 block of the contract (section 4): scale e4m3(amax / 6 / global), codes e2m1(x / (scale * global)), every
+/// division correctly rounded. A NaN or an infinity makes the scale NaN, and with it all sixteen values.
+__device__ __forceinline__ QuantisedBlock quantise_block(const float (&x)[kScaleBlock], float global_scale) {
+    float amax = 0.0f;
+    bool finite = true;
+#pragma unroll
+    for (unsigned i = 0; i < kScaleBlock; ++i) {
+        const float a = fabsf(x[i]);
+        finite = finite && a <= 3.402823466e38f;
+        amax = fmaxf(amax, a);
+    }
+    QuantisedBlock block;
+    block.scale = ptx::cvt_rn_satfinite_e4m3x2(0.0f, ptx::div_rn(ptx::div_rn(amax, 6.0f), global_scale));
+    if (!finite) block.scale = 0x7fu;
+    const float scale = e4m3_to_f32(block.scale);
+    const float step = scale * global_scale;
+    const bool zero = step == 0.0f;
+    block.codes = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kScaleBlock; ++i) {
+        const float magnitude = zero || !finite ? 0.0f : round_to_e2m1(ptx::div_rn(fabsf(x[i]), step));
+        const unsigned sign = zero || !finite ? 0u : __float_as_uint(x[i]) >> 31;
+        block.codes |= static_cast<unsigned long long>(e2m1_code(magnitude) | sign << 3) << (4 * i);
+        block.values[i] = (sign ? -magnitude : magnitude) * scale;
+    }
+    return block;
+}
+
+/// What a block's rounding left over, for the next term: x - value * global, rounded once.
+__device__ __forceinline__ void residual_block(float (&x)[kScaleBlock], const QuantisedBlock& block,
+                                               float global_scale) {
+#pragma unroll
+    for (unsigned i = 0; i < kScaleBlock; ++i) x[i] = fmaf(-block.values[i], global_scale, x[i]);
+}
+
+/// Global scale of a token quantised by its own amax (contract section 4).
+__device__ __forceinline__ float global_scale_of(float amax) {
+    constexpr float kSmallestNormal = 1.17549435e-38f;
+    return amax == 0.0f ? 1.0f : fmaxf(ptx::div_rn(amax, 6.0f * 448.0f), kSmallestNormal);
+}
+
+/// Byte of scale column `col` of row `row` in the 128x4 layout (contract section 4).
+__device__ __forceinline__ long long atom_scale_offset(long long row, long long col, long long scale_cols) {
+    const long long atom = row / 128 * ((scale_cols + 3) / 4) + col / 4;
+    return atom * 512 + row % 32 * 16 + row % 128 / 32 * 4 + col % 4;
+}
+
+}  // namespace nvfp4r
