@@ -27,6 +27,7 @@ struct Preset {
     float bias_centre;         // where the model's selection biases lie, for samples
     nvfp4r_dtype weight_type;  // of the stored gate
     uint32_t layer_step;       // every layer_step-th layer from first_moe_layer on has a router
+    uint32_t zero_experts;     // of the experts, those that compute nothing (LongCat)
 };
 
 std::span<const Preset> presets();
