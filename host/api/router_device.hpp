@@ -1,4 +1,5 @@
-// What a device must do to carry a router. host/api checks every argument once, for all devices, before these are called.
+// What a device must do to carry a router. host/api checks every argument once, for all devices, before these are
+// called.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,12 @@
 
 namespace nvfp4r {
 
-/// A gate and settings that fit each other (checked by host/api/validate.cpp), with the gate in the form that the precision
-/// multiplies: `terms` for every NVFP4 precision (1, 2 or 3 of them, quantised once here), `weight` in f32 for bf16 and
-/// rescore.
+/// A gate and settings that fit each other (checked by host/api/validate.cpp), with the gate in the form that the
+/// precision multiplies: `terms` for every NVFP4 precision (1, 2 or 3 of them, quantised once here), `weight` in f32
+/// for bf16 and rescore.
 struct RouterPlanInput {
     std::shared_ptr<const Gate> gate;
-    nvfp4r_settings settings;           // precision and activation_scale resolved; never UNSET
+    nvfp4r_settings settings;  // precision and activation_scale resolved; never UNSET
     std::vector<Nvfp4Matrix> terms;
 };
 
