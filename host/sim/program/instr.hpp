@@ -29,9 +29,16 @@ enum class Step : uint8_t {
 /// Executes `instr` for `lanes` (never empty: guarded-off lanes are already removed).
 using Exec = Step (*)(Warp& warp, const Instr& instr, LaneMask lanes);
 
-/// A decoded operand: a register slot, an immediate or a special register.
+/// A decoded operand: a register slot, an immediate, a special register, or the address of a .shared variable.
 struct Src {
-    enum class Kind : uint8_t { none, reg, imm, pred, special } kind = Kind::none;
+    enum class Kind : uint8_t {
+        none,
+        reg,
+        imm,
+        pred,
+        special,  // `slot` = SpecialRegister
+        shared    // Cta::shared_address(imm): the own rank is known only when it runs
+    } kind = Kind::none;
     bool negated = false;  // pred
     uint32_t slot = 0;
     uint64_t imm = 0;  // raw bits, already in the operand's type
@@ -82,9 +89,10 @@ struct Program {
     std::vector<Instr> code;
     uint32_t registers = 0;  // per thread, callees included
     uint32_t predicates = 0;
-    uint64_t static_shared = 0;  // bytes, laid out as ptxas does (first byte at kSharedReserved)
-    uint64_t local_bytes = 0;    // per thread
-    bool communicates = false;   // has atomics or ordered accesses to global memory: CTAs may wait for one another
+    uint64_t static_shared = 0;   // bytes, laid out as ptxas does (first byte at kSharedReserved)
+    uint64_t dynamic_shared = 0;  // window offset of the first dynamic byte: behind the static ones, aligned
+    uint64_t local_bytes = 0;     // per thread
+    bool communicates = false;    // has atomics or ordered accesses to global memory: CTAs may wait for one another
 };
 
 /// What a family's decode function gets: the statement plus helpers that resolve operands and refuse by name.
@@ -108,6 +116,8 @@ class Decoder {
     /// for local variables and for the parameters of device functions (they are kept in local memory); none without a
     /// symbol.
     virtual StateSpace symbol_space(const Operand& operand) = 0;
+    /// Targets of the .branchtargets list that operand i names.
+    virtual std::vector<uint32_t> branch_table(size_t i) = 0;
     /// Refuses the statement: "line 12: `add.foo.u32`: modifier .foo is not known".
     [[noreturn]] virtual void refuse(std::string_view why) = 0;
 };
@@ -115,10 +125,16 @@ class Decoder {
 /// One instruction family: the opcodes it decodes. Each host/sim/instr/*.cpp defines one; families.cpp lists them all.
 struct Family {
     const char* name;
-    std::vector<std::string_view> opcodes;  // "add", "sub" ... or "tcgen05.mma" (opcode + first modifier)
+    std::vector<std::string_view>
+        opcodes;  // "add", or with first modifiers "tcgen05.mma", "cp.async.bulk": longest wins
     Instr (*decode)(Decoder& decoder);
+    // Only statements that end in one of these ("f32", "f32.bf16"), so that families may share an opcode; longest wins,
+    // and a family that names no types takes what the others leave.
+    std::vector<std::string_view> types = {};
 };
 const std::vector<const Family*>& families();
+/// nullptr when no family takes the statement.
+const Family* find_family(const Statement& statement);
 
 /// Decodes an entry and what it calls. Throws Error(NVFP4R_UNSUPPORTED) naming opcode, modifier and line.
 std::unique_ptr<Program> decode_program(const Module& module, const Function& entry);

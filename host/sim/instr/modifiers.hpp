@@ -1,0 +1,50 @@
+// Reading an instruction's modifiers: a family takes those it models, in the order they are written, and done() refuses
+// what is left by name.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "sim/program/instr.hpp"
+
+namespace nvfp4r::sim {
+
+class Modifiers {
+  public:
+    explicit Modifiers(Decoder& decoder) : decoder_(decoder), list_(decoder.statement().modifiers) {}
+
+    bool empty() const { return position_ == list_.size(); }
+    /// The next modifier; "" when none is left.
+    std::string_view peek() const { return empty() ? std::string_view() : std::string_view(list_[position_]); }
+    /// Takes the next modifier if it is `name`.
+    bool take(std::string_view name) {
+        if (peek() != name || empty()) return false;
+        ++position_;
+        return true;
+    }
+    /// Takes the next modifier if it is one of the names, and gives what stands beside it; else `otherwise`.
+    template <class T>
+    T take_one(std::initializer_list<std::pair<std::string_view, T>> choices, T otherwise) {
+        for (const auto& [name, value] : choices) {
+            if (take(name)) return value;
+        }
+        return otherwise;
+    }
+    /// Takes and returns the next modifier, which must be there.
+    std::string_view next(std::string_view what) {
+        if (empty()) decoder_.refuse(std::string(what) + " is missing");
+        return list_[position_++];
+    }
+    /// Refuses the first modifier that was not taken.
+    void done() {
+        if (!empty()) decoder_.refuse("modifier ." + list_[position_] + " is not modelled here");
+    }
+
+  private:
+    Decoder& decoder_;
+    const std::vector<std::string>& list_;
+    size_t position_ = 0;
+};
+
+}  // namespace nvfp4r::sim
