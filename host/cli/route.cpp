@@ -1,0 +1,198 @@
+// `route`: tokens through one layer's gate.
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "cli/capi.hpp"
+#include "cli/check.hpp"
+#include "cli/command.hpp"
+#include "cli/names.hpp"
+#include "cli/route_call.hpp"
+#include "cli/settings_options.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "core/atomic_file.hpp"
+#include "format/checkpoint.hpp"
+#include "format/npy.hpp"
+#include "format/safetensors.hpp"
+
+namespace nvfp4r::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "PATH is a safetensors file, an index file, or a folder with either. Settings come from config.json beside it, "
+    "overridden by\n"
+    "--preset, overridden by a flag for each one.\n"
+    "Example: nvfp4-router route sample --layer 3 --hidden sample/hidden.safetensors --precision nvfp4x2 --check\n"
+    "\n"
+    "--check computes every row again in double precision, straight from the dequantised gate, and compares ids and "
+    "weights.\n"
+    "Another choice of experts passes only where their scores lie within what rounding a logit to fp32 (on a GPU: "
+    "adding it up\n"
+    "in fp32) can move. Exit code 1 when a row is wrong.";
+
+constexpr Column kColumns[] = {{"token", "TOKEN"}, {"experts", "EXPERTS"}, {"weights", "WEIGHTS"}};
+
+struct Options {
+    std::string path, device = "auto", cpu_arithmetic = "exact", out, tensor;
+    int32_t layer = 0;
+    uint32_t top = 8;
+    bool check = false, json = false, refuse_bf16_bias = false, repair_nan_scales = false;
+    nvfp4r_router_options router = NVFP4R_ROUTER_OPTIONS_INIT;
+    SettingsOptions settings;
+    CallOptions call;
+};
+
+nvfp4r_precision resolved_precision(const Gate& gate, nvfp4r_precision asked) {
+    constexpr nvfp4r_precision by_terms[] = {NVFP4R_PRECISION_BF16, NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2,
+                                             NVFP4R_PRECISION_NVFP4X3};
+    return asked == NVFP4R_PRECISION_UNSET ? by_terms[gate.terms.size()] : asked;
+}
+
+Json rows_json(const RouteCall& routed, int64_t count) {
+    Json rows = Json::array();
+    for (int64_t m = 0; m < std::min(count, routed.call.tokens); ++m) {
+        Json ids = Json::array(), weights = Json::array();
+        for (size_t i = 0; i < routed.width; ++i) {
+            ids.push_back(routed.ids[static_cast<size_t>(m) * routed.width + i]);
+            weights.push_back(routed.weights[static_cast<size_t>(m) * routed.width + i]);
+        }
+        rows.push_back({{"token", m}, {"experts", std::move(ids)}, {"weights", std::move(weights)}});
+    }
+    return rows;
+}
+
+/// The rows with their numbers in columns of equal width.
+std::string rows_text(Json rows) {
+    for (Json& row : rows) {
+        std::string ids, weights;
+        for (const Json& id : row["experts"]) ids += fmt::format("{:>4} ", id.get<int>());
+        for (const Json& weight : row["weights"]) weights += fmt::format("{:.4f} ", weight.get<double>());
+        row["experts"] = ids;
+        row["weights"] = weights;
+    }
+    return table_text(rows, kColumns);
+}
+
+void write_out(const std::string& file, const RouteCall& routed, const Json& result) {
+    const std::string kind = std::filesystem::path(file).extension().string();
+    const std::vector<Tensor> tensors = routed.tensors();
+    if (kind == ".safetensors") return write_safetensors(file, tensors);
+    if (kind == ".npz") return write_npz(file, tensors);
+    Json whole = result;
+    whole["rows"] = rows_json(routed, routed.call.tokens);
+    write_file(file, whole.dump(2) + "\n");
+}
+
+void print_result(const Json& result, const CheckReport* report) {
+    fmt::print("{}", rows_text(result["rows"]));
+    const int64_t more = result["tokens"].get<int64_t>() - static_cast<int64_t>(result["rows"].size());
+    if (more > 0) fmt::print("... and {} more\n", more);
+    fmt::print("\ndevice  {}\n", result["device"].get<std::string>());
+    fmt::print("time    {:.3f} ms for {} tokens\n", result["time_ms"].get<double>(), result["tokens"].get<int64_t>());
+    if (!report) return;
+    if (report->ok())
+        fmt::print(
+            "check   {}: {} rows against sums in double, {} of them decided within the margin; weights differ by at "
+            "most "
+            "{:.1e}\n",
+            green("ok"), report->rows, report->rows_by_margin, report->worst_weight);
+    else
+        fmt::print("check   {}: {} of {} rows are wrong; first: {}\n", red("FAILED"), report->rows_wrong, report->rows,
+                   report->first_wrong);
+}
+
+int run(Options& o) {
+    nvfp4r_gate_options gate_options = NVFP4R_GATE_OPTIONS_INIT;
+    if (!o.tensor.empty()) gate_options.tensor = o.tensor.c_str();
+    gate_options.refuse_bf16_bias = o.refuse_bf16_bias;
+    gate_options.repair_nan_scales = o.repair_nan_scales;
+    const Gate gate = load_gate(o.path, o.layer, gate_options);
+    for (const std::string& notice : gate.notices) print_notice(notice);
+    nvfp4r_settings settings = o.settings.resolve(o.path, gate);
+    settings.precision = resolved_precision(gate, settings.precision);
+
+    const GateHandle handle = open_gate(o.path.c_str(), o.layer, &gate_options);
+    o.router.device = static_cast<nvfp4r_device>(value_of(kDevices, o.device));
+    o.router.cpu_arithmetic = static_cast<nvfp4r_cpu_arithmetic>(value_of(kCpuArithmetics, o.cpu_arithmetic));
+    const RouterHandle router = open_router(handle.get(), settings, o.router);
+    const std::string device = nvfp4r_router_description(router.get());
+
+    RouteCall routed(o.call, gate, settings);
+    must(nvfp4r_router_prepare(router.get(), routed.call.tokens));
+    const auto start = std::chrono::steady_clock::now();
+    must(nvfp4r_route(router.get(), &routed.call));
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+    if (routed.error_flag & NVFP4R_FLAG_BAD_TABLE_ID)
+        print_notice("a token id or an id of the hash table is out of range: its place has id -1 and weight 0");
+    if (routed.error_flag & NVFP4R_FLAG_BAD_FORCED_ID)
+        print_notice("a forced id is out of range: its place has id -1 and weight 0");
+
+    Json result = {{"path", o.path},
+                   {"layer", gate.layer},
+                   {"tensor", gate.tensor},
+                   {"device", device},
+                   {"tokens", routed.call.tokens},
+                   {"settings", settings_json(settings)},
+                   {"time_ms", time.count()},
+                   {"error_flag", routed.error_flag}};
+    std::optional<CheckReport> report;
+    if (o.check) {
+        const bool exact_sums = device.starts_with("cpu") && o.router.cpu_arithmetic == NVFP4R_CPU_EXACT;
+        report = check_routing(gate, settings, routed.call, exact_sums, o.router.threads);
+        result["check"] = report->ok() ? "ok" : "failed";
+        result["check_details"] = report->json();
+    }
+    result["rows"] = rows_json(routed, o.top);
+    if (!o.out.empty() && (!report || report->ok())) write_out(o.out, routed, result);
+    if (o.json)
+        print_json(result);
+    else
+        print_result(result, report ? &*report : nullptr);
+    return !report || report->ok() ? kOk : kCheckFailed;
+}
+
+}  // namespace
+
+Command route_command(CLI::App& root) {
+    CLI::App* app = root.add_subcommand("route", "Route tokens through one layer: experts and weights");
+    app->footer(kFooter);
+    const auto o = std::make_shared<Options>();
+    app->add_option("PATH", o->path, "Checkpoint")->required();
+    app->add_option("--layer", o->layer, "Layer whose gate is used")->required();
+    app->add_option("--tensor", o->tensor, "Name of the gate's weight tensor, instead of the known names");
+    app->add_flag("--refuse-bf16-bias", o->refuse_bf16_bias, "Refuse a bias stored in bf16 instead of widening it");
+    app->add_flag("--repair-nan-scales", o->repair_nan_scales, "Take NaN block scales as 0 instead of refusing them");
+    app->add_option("--device", o->device, "Where to run; auto: a GPU that a kernel fits, else the CPU")
+        ->check(CLI::IsMember(names_of(kDevices)))
+        ->capture_default_str();
+    app->add_option("--ordinal", o->router.ordinal, "Which GPU")->capture_default_str();
+    app->add_option("--threads", o->router.threads, "CPU threads; 0: one per core")->capture_default_str();
+    app->add_option("--cpu-arithmetic", o->cpu_arithmetic,
+                    "Sums in double, or rounded as Blackwell's tensor cores round")
+        ->check(CLI::IsMember(names_of(kCpuArithmetics)))
+        ->capture_default_str();
+    app->add_option("--tokens-per-tile", o->router.tokens_per_tile, "Tile shape of GPU kernels; 0: planned")
+        ->capture_default_str();
+    app->add_option("--k-split", o->router.k_split, "CTAs that share the K range; 0: planned")->capture_default_str();
+    app->add_option("--k-tile", o->router.k_tile, "Values of K in one stage; 0: planned")->capture_default_str();
+    app->add_option("--stages", o->router.stages, "Stages of the ring; 0: planned")->capture_default_str();
+    app->add_flag("--sync", o->router.synchronise, "Wait after every launch and report its fault at once");
+    app->add_option("--top", o->top, "Rows printed")->capture_default_str();
+    app->add_flag("--check", o->check, "Compare with an independent computation");
+    app->add_option("--out", o->out, "Write every row to FILE.safetensors, .npz or .json")
+        ->check(CLI::Validator(
+            [](std::string& file) {
+                const std::string kind = std::filesystem::path(file).extension().string();
+                return kind == ".safetensors" || kind == ".npz" || kind == ".json"
+                           ? std::string()
+                           : "FILE must end in .safetensors, .npz or .json";
+            },
+            "FILE"));
+    app->add_flag("--json", o->json, "Print JSON, with the settings used");
+    o->call.add_to(*app);
+    o->settings.add_to(*app);
+    return {app, [o] { return run(*o); }};
+}
+
+}  // namespace nvfp4r::cli
