@@ -5,7 +5,8 @@
 
 // clang-format off
 #define NVFP4R_SIM_FAMILIES(X) \
-    X(control)
+    X(control) \
+    X(load_store)
 // clang-format on
 
 namespace nvfp4r::sim {

@@ -31,6 +31,22 @@ class Modifiers {
         }
         return otherwise;
     }
+    /// Takes the next modifier if it is one of the names, and returns it; "" when it is none of them.
+    std::string_view take_any(std::initializer_list<std::string_view> names) {
+        for (const std::string_view name : names) {
+            if (take(name)) return name;
+        }
+        return {};
+    }
+    /// The next modifier must be `name`, or one of `names`.
+    void need(std::string_view name) { need_any({name}); }
+    std::string_view need_any(std::initializer_list<std::string_view> names) {
+        const std::string_view taken = take_any(names);
+        if (!taken.empty()) return taken;
+        std::string expected;
+        for (const std::string_view name : names) expected.append(expected.empty() ? "." : ", .").append(name);
+        decoder_.refuse("modifier ." + std::string(peek()) + " stands where " + expected + " is expected");
+    }
     /// Takes and returns the next modifier, which must be there.
     std::string_view next(std::string_view what) {
         if (empty()) decoder_.refuse(std::string(what) + " is missing");

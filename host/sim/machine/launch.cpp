@@ -34,7 +34,7 @@ void Simulation::prepare(std::span<const GridLaunch> launches) {
         grid->ctas = launch.grid.count();
         for (size_t before : launch.after) grid->prerequisites.push_back(grids_.at(before).get());
         // Bytes of window that a CTA owns: what its declaration asks for, not rounded, so that overruns are seen.
-        grid->shared_bytes = launch.dynamic_shared ? dynamic_shared_offset(*launch.program) + launch.dynamic_shared
+        grid->shared_bytes = launch.dynamic_shared ? launch.program->dynamic_shared + launch.dynamic_shared
                                                    : kSharedReserved + launch.program->static_shared;
         std::vector<uint64_t> order(grid->ctas / launch.cluster.count());
         for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;

@@ -251,6 +251,9 @@ class Machine {
     /// Made empty when first asked for; engine/tmem.hpp keeps the tensor memory here.
     virtual std::shared_ptr<void>& sm_state(uint32_t sm) = 0;
 
+    /// State that one instruction family keeps for the whole run, by the family's key.
+    std::map<uint32_t, std::shared_ptr<void>> family_state;
+
     // --- trace and counters ---
     virtual void count(const char* counter, uint64_t amount) = 0;
 };

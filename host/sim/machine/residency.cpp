@@ -31,25 +31,13 @@ uint32_t registers_per_thread(const GpuConfig& config, const Function& entry) {
 
 }  // namespace
 
-uint64_t dynamic_shared_offset(const Program& program) {
-    uint64_t align = 16;  // dynamic shared memory is at least 16-byte aligned
-    auto widen = [&](const std::vector<Variable>& variables) {
-        for (const Variable& variable : variables)
-            if (variable.space == StateSpace::shared && variable.is_extern)
-                align = std::max<uint64_t>(align, variable.align);
-    };
-    widen(program.module->globals);
-    widen(program.entry->locals);
-    return round_up(kSharedReserved + program.static_shared, align);
-}
-
 CtaNeeds needs_of(const GpuConfig& config, const GridLaunch& launch) {
     CtaNeeds needs;
     uint32_t warps = static_cast<uint32_t>((launch.block.count() + kLanes - 1) / kLanes);
     needs.threads = warps * kLanes;
     uint64_t per_warp = round_up(registers_per_thread(config, *launch.program->entry) * kLanes, kRegisterUnit);
     needs.registers = std::min(static_cast<uint32_t>(per_warp) * warps, config.registers_per_sm);
-    uint64_t end = launch.dynamic_shared ? dynamic_shared_offset(*launch.program) + launch.dynamic_shared
+    uint64_t end = launch.dynamic_shared ? launch.program->dynamic_shared + launch.dynamic_shared
                                          : kSharedReserved + launch.program->static_shared;
     needs.shared = round_up(end, kSharedUnit);
     return needs;

@@ -17,8 +17,6 @@ struct CtaNeeds {
     uint64_t shared = 0;  // the system's reserved KiB included
 };
 
-/// Offset of dynamic shared memory within a CTA's window.
-uint64_t dynamic_shared_offset(const Program& program);
 CtaNeeds needs_of(const GpuConfig& config, const GridLaunch& launch);
 /// Why the launch is refused; nothing when it is possible.
 std::optional<std::string> launch_refusal(const GpuConfig& config, const GridLaunch& launch);

@@ -14,6 +14,15 @@ constexpr uint32_t kSpinPatience = 32;     // polls of one lane group before the
 constexpr uint32_t kGroupPatience = 8192;  // instructions of one lane group before the others get a turn
 constexpr uint32_t kFavour = 256;          // instructions that the others then get
 
+LaneMask lanes_at(const Warp& warp, LaneMask among, uint32_t pc) {
+    LaneMask group = 0;
+    for (LaneMask left = among; left; left &= left - 1) {
+        const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
+        if (warp.pc[lane] == pc) group |= 1u << lane;
+    }
+    return group;
+}
+
 }  // namespace
 
 /// Lanes at the lowest program counter: divergent lanes meet again at the merge point, which compilers place behind.
@@ -21,12 +30,7 @@ LaneMask Simulation::lowest_group(const Warp& warp, LaneMask among) const {
     uint32_t lowest = ~0u;
     for (LaneMask left = among; left; left &= left - 1)
         lowest = std::min(lowest, warp.pc[static_cast<uint32_t>(std::countr_zero(left))]);
-    LaneMask group = 0;
-    for (LaneMask left = among; left; left &= left - 1) {
-        uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
-        if (warp.pc[lane] == lowest) group |= 1u << lane;
-    }
-    return group;
+    return lanes_at(warp, among, lowest);
 }
 
 LaneMask Simulation::choose(Warp& warp) {
@@ -34,9 +38,10 @@ LaneMask Simulation::choose(Warp& warp) {
     const std::vector<Instr>& code = warp.cta->grid->launch->program->code;
     LaneMask parked = 0;
     for (LaneMask left = available; left;) {
-        LaneMask preferred = left & warp.favoured;
+        const LaneMask preferred = left & warp.favoured;
         LaneMask group = lowest_group(warp, preferred ? preferred : left);
-        uint32_t pc = warp.pc[static_cast<uint32_t>(std::countr_zero(group))];
+        const uint32_t pc = warp.pc[static_cast<uint32_t>(std::countr_zero(group))];
+        if (preferred) group = lanes_at(warp, left, pc);
         if (pc >= code.size())
             throw Fault(FindingKind::illegal_instruction, "control runs past the end of the function");
         const Instr& instr = code[pc];
@@ -153,6 +158,8 @@ bool Simulation::step(Warp& warp) {
         if (trace_) trace_wait(warp, instr);
         return true;
     }
+    // Blocked lanes may wait for these.
+    warp.polled = 0;
     ++warp.instructions;
     ++grid.instructions;
     if (trace_) trace_instruction(warp, instr);

@@ -60,6 +60,9 @@ const uint64_t* Warp::read(const Src& src, Lanes& scratch, LaneMask lanes) {
             for (uint32_t lane = 0; lane < kLanes; ++lane) scratch[lane] = mask >> lane & 1;
             return scratch.data();
         }
+        case Src::Kind::shared:
+            scratch.fill(cta->shared_address(static_cast<uint32_t>(src.imm)));
+            return scratch.data();
         case Src::Kind::imm:
         case Src::Kind::none: break;
     }
