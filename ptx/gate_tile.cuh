@@ -10,13 +10,12 @@
 #include "isa/mma.cuh"
 #include "kernel_plan.h"
 #include "nvfp4.cuh"
-#include "tokens.cuh"
+#include "token_tile.cuh"
 
 namespace nvfp4r {
 
 inline constexpr unsigned kSteps = kChunk / 16;
 inline constexpr unsigned kChunks = (kPlan.hidden + kChunk - 1) / kChunk;
-inline constexpr unsigned kTokenPlanes = kPlan.token_planes;
 
 /// One tile of one plane in registers, still packed.
 struct GateTile {
@@ -75,22 +74,6 @@ __device__ __forceinline__ void multiply_tile(float (&acc)[4], const GateFragmen
         for (unsigned q = 0; q < kTokenPlanes; ++q)
             if (gate_plane + q < kPlan.product_order)
                 ptx::mma_m16n8k16_bf16(acc, gate.a[s], tokens[q].word[2 * s], tokens[q].word[2 * s + 1]);
-}
-
-/// A block of a token as planes, converted as the plan says. A template, so that only the plan's branch has to compile.
-template <TokenForm kForm>
-__device__ __forceinline__ void token_planes(const RawBlock<kForm>& raw, const RouterParams& p, float global_scale,
-                                             const CodesOut& out, PlaneBlock (&planes)[kTokenPlanes]) {
-    if constexpr (kForm == TokenForm::Nvfp4) {
-        dequantise_block(raw, planes[0]);
-    } else if constexpr (kPlan.quantise_tokens) {
-        quantise_planes<kForm>(raw, global_scale, p, kPlan.hidden, out, planes);
-    } else if constexpr (kForm == TokenForm::Bf16) {
-#pragma unroll
-        for (unsigned j = 0; j < kScaleBlock / 2; ++j) planes[0].word[j] = raw.word[j];
-    } else {
-        split_block<kForm>(raw, planes);
-    }
 }
 
 }  // namespace nvfp4r

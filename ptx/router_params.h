@@ -36,12 +36,14 @@ struct KernelPlan {
     unsigned product_order;
     // The tile.
     unsigned token_tiles;      // tokens of a tile / 8
-    unsigned expert_tiles;     // 16-expert tiles of a warp
+    unsigned expert_tiles;     // sm_90: 16-expert tiles of a warp; sm_100: 128-expert blocks of a CTA
     unsigned warps;            // of a CTA
     unsigned warps_k;          // warps that share a K slice; the others help to select
     unsigned slices;           // CTAs that share K
     unsigned chunks_per_warp;  // 64-wide K chunks of one warp
     unsigned ctas_per_sm;      // that must fit: caps the registers
+    unsigned stages;           // sm_100: of the shared-memory ring
+    unsigned tmem_columns;     // sm_100: allocated
 };
 
 inline constexpr unsigned kChunk = 64;       // k of one packed weight tile
@@ -60,18 +62,56 @@ constexpr unsigned round_up(unsigned a, unsigned b) {
     return ceil_div(a, b) * b;
 }
 
-/// Bytes of the decode kernel's dynamic shared memory (struct DecodeShared of router_sm90.cu).
+/// Bytes of SelectSpace (select.cuh) and JoinSpace (join.cuh).
 constexpr unsigned select_space_bytes(const KernelPlan& plan) {
     const unsigned lists = ceil_div(plan.experts, kWarp), candidates = lists * plan.top_k;
-    return round_up(
-        4 * lists * kWarp + 4 * round_up(candidates, 4) + 2 * round_up(candidates, 2) + 4 * plan.groups + 3 * 4 * kWarp,
-        16);
+    return round_up(4 * lists * kWarp + 4 * round_up(candidates, 4) + 2 * round_up(candidates, 2) + 4 * plan.groups +
+                        3 * 4 * kWarp,
+                    16);
 }
+constexpr unsigned join_space_bytes(const KernelPlan& plan) {
+    return round_up(4 * round_up(plan.experts, kWarp) + select_space_bytes(plan) + 8 + 4, 16);
+}
+
+/// Dynamic shared memory of router_sm90.cu (struct DecodeShared).
 constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
     const unsigned tokens = plan.token_tiles * kTokenTile, experts = plan.expert_tiles * kExpertTile;
-    const unsigned partial = 4 * plan.warps_k * tokens * (experts + 4);
-    const unsigned values = 4 * round_up(plan.experts, kWarp);
-    return round_up(partial + values + select_space_bytes(plan) + 4 * tokens + 8 + 4, 16);
+    return round_up(4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens, 16);
+}
+
+// router_sm100.cu: experts in blocks of one multiply, K in stages of one 128-byte row of operands.
+inline constexpr unsigned kMmaExperts = 128;
+inline constexpr unsigned kOperandRow = 128;   // bytes: 256 e2m1 or 64 bf16 values
+inline constexpr unsigned kScaleAtom = 512;    // bytes: the scales of 128 rows and one K step
+inline constexpr unsigned kStepsPerStage = 4;  // K steps: 64 e2m1 or 16 bf16 values each
+inline constexpr unsigned kSelectTokens = 8;   // selected at a time where nothing is joined, a warp each
+
+constexpr unsigned step_k(GateForm form) { return form == GateForm::Nvfp4 ? 64 : 16; }
+constexpr unsigned stage_k(GateForm form) { return kStepsPerStage * step_k(form); }
+
+/// Bytes of one stage of the ring: gate tiles, token tiles, their scale atoms.
+constexpr unsigned blackwell_stage_bytes(const KernelPlan& plan) {
+    const unsigned tokens = plan.token_tiles * kTokenTile, atoms = ceil_div(tokens, kMmaExperts);
+    const unsigned rows = plan.gate_planes * plan.expert_tiles * kMmaExperts + plan.token_planes * tokens;
+    const unsigned scales = plan.gate_form == GateForm::Nvfp4
+                                ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * kScaleAtom
+                                : 0;
+    return round_up(rows * kOperandRow + scales, 1024);
+}
+/// Bytes after the ring (struct BlackwellShared).
+constexpr unsigned blackwell_control_bytes(const KernelPlan& plan) {
+    const unsigned tokens = plan.token_tiles * kTokenTile;
+    const unsigned local = kSelectTokens * (4 * round_up(plan.experts, kWarp) + select_space_bytes(plan));
+    const bool joins = plan.slices * ceil_div(ceil_div(plan.experts, kMmaExperts), plan.expert_tiles) > 1;
+    return round_up(8 * (3 * plan.stages + 1) + 4 + 4 * tokens, 16) + (joins ? join_space_bytes(plan) : local);
+}
+/// Columns of tensor memory in use: accumulators, and each stage's scales.
+constexpr unsigned blackwell_columns(const KernelPlan& plan) {
+    const unsigned tokens = plan.token_tiles * kTokenTile, atoms = ceil_div(tokens, kMmaExperts);
+    const unsigned scales = plan.gate_form == GateForm::Nvfp4
+                                ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * 4
+                                : 0;
+    return plan.expert_tiles * tokens + plan.stages * scales;
 }
 
 /// Dequantised weights come out as value * 2^-8 (nvfp4.cuh): the factor that puts it right.

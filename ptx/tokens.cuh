@@ -130,6 +130,17 @@ struct CodesOut {
     unsigned k;
 };
 
+__device__ __forceinline__ void write_codes(const RouterParams& p, unsigned hidden, const CodesOut& out,
+                                            const QuantisedBlock& term) {
+    if (!out.write) return;
+    unsigned char* codes = p.codes_out + out.row * (hidden / 2) + out.k / 2;
+#pragma unroll
+    for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.codes >> (8 * b));
+    const long long cols = hidden / kScaleBlock, col = out.k / kScaleBlock;
+    p.scales_out[p.scales_out_atoms ? atom_scale_offset(out.row, col, cols) : out.row * cols + col] =
+        static_cast<unsigned char>(term.scale);
+}
+
 /// Bf16, f16 or f32 values quantised to kPlanes terms with one global scale.
 template <TokenForm kForm, unsigned kPlanes>
 __device__ __forceinline__ void quantise_planes(const RawBlock<kForm>& block, float global_scale, const RouterParams& p,
@@ -140,14 +151,7 @@ __device__ __forceinline__ void quantise_planes(const RawBlock<kForm>& block, fl
 #pragma unroll
     for (unsigned q = 0; q < kPlanes; ++q) {
         const QuantisedBlock term = quantise_block(x, global_scale);
-        if (q == 0 && out.write) {
-            unsigned char* codes = p.codes_out + out.row * (hidden / 2) + out.k / 2;
-#pragma unroll
-            for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.codes >> (8 * b));
-            const long long cols = hidden / kScaleBlock, col = out.k / kScaleBlock;
-            p.scales_out[p.scales_out_atoms ? atom_scale_offset(out.row, col, cols) : out.row * cols + col] =
-                static_cast<unsigned char>(term.scale);
-        }
+        if (q == 0) write_codes(p, hidden, out, term);
 #pragma unroll
         for (unsigned j = 0; j < kScaleBlock / 2; ++j)
             planes[q].word[j] =
