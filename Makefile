@@ -37,7 +37,7 @@ deps:
 	@scripts/deps
 
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Werror
-CPPFLAGS += -Ihost/include -Ihost -Iptx -isystem $(CUDA_HOME)/include -I$(BUILD)/generated
+CPPFLAGS += -Ihost/include -Ihost -Iptx -Itests -isystem $(CUDA_HOME)/include -I$(BUILD)/generated
 CXXFLAGS += -std=c++20 $(OPT) -g -fPIC -ffp-contract=off $(WARN) -Wconversion -Wno-sign-conversion $(SANITIZE)
 CFLAGS   += -std=c99 $(OPT) -g $(WARN) $(SANITIZE)
 LDFLAGS  += $(SANITIZE)
