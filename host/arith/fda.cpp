@@ -1,8 +1,10 @@
 #include "arith/fda.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "arith/fixed_point.hpp"
+#include "format/number.hpp"
 
 namespace nvfp4r::arith {
 namespace {
@@ -43,6 +45,32 @@ uint32_t special_result(std::span<const FdaValue> a, std::span<const FdaValue> b
     return minus ? kF32Sign | kF32Infinity : kF32Infinity;
 }
 
+// What the terms add up to: sum * 2^q, or with an infinity or NaN among them `special`, fp32 bits.
+struct GridSum {
+    int64_t sum = 0;
+    int q = 0;
+    uint32_t special = 0;
+};
+
+GridSum add_on_grid(std::span<const FdaValue> a, std::span<const FdaValue> b, uint32_t c, int grid_bits) {
+    const F32Parts parts = split_f32(c);
+    int largest = parts.significand ? parts.exponent : kLeastGridExponent;
+    int highest = 0;  // only an infinity or NaN brings a sum of exponents to kFdaInfinity - 133
+    for (size_t i = 0; i < a.size(); ++i) {
+        const int exponent = a[i].exponent + b[i].exponent;
+        highest = std::max(highest, exponent);
+        if (a[i].significand * b[i].significand != 0) largest = std::max(largest, exponent);
+    }
+    if (highest > kFdaInfinity / 2 || is_nan_f32(c) || is_inf_f32(c)) return {0, 0, special_result(a, b, c)};
+    GridSum out{0, std::max(largest, kLeastGridExponent) - grid_bits, 0};
+    out.sum = shift_toward_zero(parts.significand, parts.exponent - kF32FractionBits - out.q);
+    for (size_t i = 0; i < a.size(); ++i) {
+        const int product = a[i].significand * b[i].significand;
+        if (product != 0) out.sum += shift_toward_zero(product, a[i].exponent + b[i].exponent - kProductBits - out.q);
+    }
+    return out;
+}
+
 }  // namespace
 
 FdaValue fda_decode(FdaType type, uint32_t bits) {
@@ -61,23 +89,18 @@ FdaValue fda_decode(FdaType type, uint32_t bits) {
 }
 
 uint32_t fda_step(std::span<const FdaValue> a, std::span<const FdaValue> b, uint32_t c, FdaRule rule) {
-    const F32Parts parts = split_f32(c);
-    int largest = parts.significand ? parts.exponent : kLeastGridExponent;
-    int highest = 0;  // only an infinity or NaN brings a sum of exponents to kFdaInfinity - 133
-    for (size_t i = 0; i < a.size(); ++i) {
-        const int exponent = a[i].exponent + b[i].exponent;
-        highest = std::max(highest, exponent);
-        if (a[i].significand * b[i].significand != 0) largest = std::max(largest, exponent);
-    }
-    if (highest > kFdaInfinity / 2 || is_nan_f32(c) || is_inf_f32(c)) return special_result(a, b, c);
-    largest = std::max(largest, kLeastGridExponent);
-    const int q = largest - rule.grid_bits;
-    int64_t sum = shift_toward_zero(parts.significand, parts.exponent - kF32FractionBits - q);
-    for (size_t i = 0; i < a.size(); ++i) {
-        const int product = a[i].significand * b[i].significand;
-        if (product != 0) sum += shift_toward_zero(product, a[i].exponent + b[i].exponent - kProductBits - q);
-    }
-    return truncate_to_f32(sum, q, rule.result_bits);
+    const GridSum total = add_on_grid(a, b, c, rule.grid_bits);
+    return total.special ? total.special : truncate_to_f32(total.sum, total.q, rule.result_bits);
+}
+
+uint16_t fda_step_f16(std::span<const FdaValue> a, std::span<const FdaValue> b, uint16_t c, FdaRule rule) {
+    const GridSum total = add_on_grid(a, b, std::bit_cast<uint32_t>(f16_to_f32(c)), rule.grid_bits);
+    if (total.special) return f32_to_f16(std::bit_cast<float>(total.special));
+    // Rounding to odd keeps in fp32's last bit that something was cut off, so that the second rounding is the only one.
+    uint32_t odd = truncate_to_f32(total.sum, total.q);
+    const double exact = std::ldexp(static_cast<double>(total.sum), total.q);
+    if (!is_inf_f32(odd) && static_cast<double>(std::bit_cast<float>(odd)) != exact) odd |= 1u;
+    return f32_to_f16(std::bit_cast<float>(odd));
 }
 
 }  // namespace nvfp4r::arith

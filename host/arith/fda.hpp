@@ -33,4 +33,8 @@ FdaValue fda_decode(FdaType type, uint32_t bits);
 /// times infinity or infinities of both signs give 0x7fffffff; a zero result is +0.
 uint32_t fda_step(std::span<const FdaValue> a, std::span<const FdaValue> b, uint32_t c, FdaRule rule);
 
+/// The same with an f16 C and result: the sum on the grid is rounded once, to nearest even (microsoft/MMA-Sim; not
+/// measured). Overflow gives infinity, NaN 0x7fff.
+uint16_t fda_step_f16(std::span<const FdaValue> a, std::span<const FdaValue> b, uint16_t c, FdaRule rule);
+
 }  // namespace nvfp4r::arith

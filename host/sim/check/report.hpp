@@ -32,6 +32,7 @@ namespace nvfp4r::sim {
     X(tmem_dealloc_foreign, "TMEM column being deallocated was not returned by alloc") \
     X(tmem_dealloc_unallocated, "unallocated TMEM columns being deallocated")          \
     X(tmem_sparse, "TMEM sparse mismatch")                                             \
+    X(scale_copies, "copies of a scale factor differ")                                 \
     X(tmem_leak, "TMEM not freed")                                                     \
     X(exited_cta, "access to the shared memory of a CTA that has exited")              \
     X(in_flight_exit, "CTA exits with asynchronous work in flight")                    \

@@ -6,7 +6,12 @@
 // clang-format off
 #define NVFP4R_SIM_FAMILIES(X) \
     X(control) \
-    X(load_store)
+    X(load_store) \
+    X(tcgen05_alloc) \
+    X(tcgen05_cp) \
+    X(tcgen05_ld_st) \
+    X(tcgen05_mma) \
+    X(tcgen05_sync)
 // clang-format on
 
 namespace nvfp4r::sim {

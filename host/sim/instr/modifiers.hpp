@@ -42,10 +42,12 @@ class Modifiers {
     void need(std::string_view name) { need_any({name}); }
     std::string_view need_any(std::initializer_list<std::string_view> names) {
         const std::string_view taken = take_any(names);
-        if (!taken.empty()) return taken;
-        std::string expected;
-        for (const std::string_view name : names) expected.append(expected.empty() ? "." : ", .").append(name);
-        decoder_.refuse("modifier ." + std::string(peek()) + " stands where " + expected + " is expected");
+        if (taken.empty()) {
+            std::string expected;
+            for (const std::string_view name : names) expected.append(expected.empty() ? "." : ", .").append(name);
+            decoder_.refuse("modifier ." + std::string(peek()) + " stands where " + expected + " is expected");
+        }
+        return taken;
     }
     /// Takes and returns the next modifier, which must be there.
     std::string_view next(std::string_view what) {
