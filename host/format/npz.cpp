@@ -158,7 +158,8 @@ std::shared_ptr<const std::vector<uint8_t>> inflate_member(std::span<const uint8
 }
 
 uint32_t crc_of(std::span<const uint8_t> bytes, uint32_t crc = 0) {
-    return static_cast<uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
+    // zlib takes a null pointer, which no bytes may have, as the wish to start anew.
+    return bytes.empty() ? crc : static_cast<uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
 }
 
 void append_words(std::string& text, std::initializer_list<std::pair<uint64_t, int>> values) {
