@@ -285,7 +285,8 @@ TEST_CASE("D14 a stale index is refused; without an index the headers are read, 
     const std::string text = load_refusal(scratch.folder());
     REQUIRE(has(text, "stale index"));
     REQUIRE(has(text, "said to be in model-00002-of-00002.safetensors, it is in model-00001-of-00002.safetensors"));
-    scratch.write(kIndex, index_text({{"model.layers.9.mlp.gate.weight", "model-00001-of-00002.safetensors"}}));
+    scratch.write(kIndex, index_text({{kGate + ".weight", "model-00001-of-00002.safetensors"},
+                                      {"model.layers.9.mlp.gate.weight", "model-00001-of-00002.safetensors"}}));
     REQUIRE(has(load_refusal(scratch / kIndex, 9), "it is in none of the files"));
 }
 
