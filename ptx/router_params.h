@@ -2,6 +2,13 @@
 // launch. Read word for word by both sides, so it uses nothing but C++ itself.
 #pragma once
 
+// NVRTC takes a function without this for one of the host.
+#ifdef __CUDACC__
+#define NVFP4R_ON_BOTH __host__ __device__
+#else
+#define NVFP4R_ON_BOTH
+#endif
+
 namespace nvfp4r {
 
 /// The gate as the multiply reads it. Packed by host/plan/pack_gate.cpp.
@@ -55,26 +62,26 @@ inline constexpr unsigned kMaxTileTokens = 32;         // decode: a bit each in 
 inline constexpr unsigned kEmptyPacket = 0xffffffffu;  // a NaN that no arithmetic of the GPU produces
 inline constexpr unsigned kCanonicalNan = 0x7fffffffu;
 
-constexpr unsigned ceil_div(unsigned a, unsigned b) {
+NVFP4R_ON_BOTH constexpr unsigned ceil_div(unsigned a, unsigned b) {
     return (a + b - 1) / b;
 }
-constexpr unsigned round_up(unsigned a, unsigned b) {
+NVFP4R_ON_BOTH constexpr unsigned round_up(unsigned a, unsigned b) {
     return ceil_div(a, b) * b;
 }
 
 /// Bytes of SelectSpace (select.cuh) and JoinSpace (join.cuh).
-constexpr unsigned select_space_bytes(const KernelPlan& plan) {
+NVFP4R_ON_BOTH constexpr unsigned select_space_bytes(const KernelPlan& plan) {
     const unsigned lists = ceil_div(plan.experts, kWarp), candidates = lists * plan.top_k;
-    return round_up(4 * lists * kWarp + 4 * round_up(candidates, 4) + 2 * round_up(candidates, 2) + 4 * plan.groups +
-                        3 * 4 * kWarp,
-                    16);
+    return round_up(
+        4 * lists * kWarp + 4 * round_up(candidates, 4) + 2 * round_up(candidates, 2) + 4 * plan.groups + 3 * 4 * kWarp,
+        16);
 }
-constexpr unsigned join_space_bytes(const KernelPlan& plan) {
+NVFP4R_ON_BOTH constexpr unsigned join_space_bytes(const KernelPlan& plan) {
     return round_up(4 * round_up(plan.experts, kWarp) + select_space_bytes(plan) + 8 + 4, 16);
 }
 
 /// Dynamic shared memory of router_sm90.cu (struct DecodeShared).
-constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
+NVFP4R_ON_BOTH constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
     const unsigned tokens = plan.token_tiles * kTokenTile, experts = plan.expert_tiles * kExpertTile;
     return round_up(4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens, 16);
 }
@@ -86,31 +93,37 @@ inline constexpr unsigned kScaleAtom = 512;    // bytes: the scales of 128 rows 
 inline constexpr unsigned kStepsPerStage = 4;  // K steps: 64 e2m1 or 16 bf16 values each
 inline constexpr unsigned kSelectTokens = 8;   // selected at a time where nothing is joined, a warp each
 
-constexpr unsigned step_k(GateForm form) { return form == GateForm::Nvfp4 ? 64 : 16; }
-constexpr unsigned stage_k(GateForm form) { return kStepsPerStage * step_k(form); }
+NVFP4R_ON_BOTH constexpr unsigned step_k(GateForm form) {
+    return form == GateForm::Nvfp4 ? 64 : 16;
+}
+NVFP4R_ON_BOTH constexpr unsigned stage_k(GateForm form) {
+    return kStepsPerStage * step_k(form);
+}
 
 /// Bytes of one stage of the ring: gate tiles, token tiles, their scale atoms.
-constexpr unsigned blackwell_stage_bytes(const KernelPlan& plan) {
+NVFP4R_ON_BOTH constexpr unsigned blackwell_stage_bytes(const KernelPlan& plan) {
     const unsigned tokens = plan.token_tiles * kTokenTile, atoms = ceil_div(tokens, kMmaExperts);
     const unsigned rows = plan.gate_planes * plan.expert_tiles * kMmaExperts + plan.token_planes * tokens;
-    const unsigned scales = plan.gate_form == GateForm::Nvfp4
-                                ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * kScaleAtom
-                                : 0;
+    const unsigned scales =
+        plan.gate_form == GateForm::Nvfp4
+            ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * kScaleAtom
+            : 0;
     return round_up(rows * kOperandRow + scales, 1024);
 }
 /// Bytes after the ring (struct BlackwellShared).
-constexpr unsigned blackwell_control_bytes(const KernelPlan& plan) {
+NVFP4R_ON_BOTH constexpr unsigned blackwell_control_bytes(const KernelPlan& plan) {
     const unsigned tokens = plan.token_tiles * kTokenTile;
     const unsigned local = kSelectTokens * (4 * round_up(plan.experts, kWarp) + select_space_bytes(plan));
     const bool joins = plan.slices * ceil_div(ceil_div(plan.experts, kMmaExperts), plan.expert_tiles) > 1;
     return round_up(8 * (3 * plan.stages + 1) + 4 + 4 * tokens, 16) + (joins ? join_space_bytes(plan) : local);
 }
 /// Columns of tensor memory in use: accumulators, and each stage's scales.
-constexpr unsigned blackwell_columns(const KernelPlan& plan) {
+NVFP4R_ON_BOTH constexpr unsigned blackwell_columns(const KernelPlan& plan) {
     const unsigned tokens = plan.token_tiles * kTokenTile, atoms = ceil_div(tokens, kMmaExperts);
-    const unsigned scales = plan.gate_form == GateForm::Nvfp4
-                                ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * 4
-                                : 0;
+    const unsigned scales =
+        plan.gate_form == GateForm::Nvfp4
+            ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * 4
+            : 0;
     return plan.expert_tiles * tokens + plan.stages * scales;
 }
 
@@ -119,7 +132,8 @@ inline constexpr float kNvfp4GateFactor = 256.0f;
 
 /// One launch. Strides count elements of the tensor's own type.
 struct RouterParams {
-    long long tokens;
+    long long tokens;     // M of the whole call
+    long long first_row;  // of this launch's first tile
     // Gate, owned by the router and constant while it lives.
     const void* gate_codes[3];   // per plane
     const void* gate_scales[3];  // per plane; NVFP4 only

@@ -176,7 +176,8 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
         }
         if (p.global_scales_out && kPlan.quantise_tokens && blockIdx.x == 0)
             for (unsigned t = thread; t < tile.rows; t += kThreads)
-                p.global_scales_out[tile.first_row + t] = shared.token_scale[t];
+                p.global_scales_out[tile.first_row + t] =
+                    row_is_valid(p, tile.first_row + t) ? shared.token_scale[t] : 0.0f;
     }
     if (thread == 0) shared.join.ticket = ticket;
     ptx::bar_sync();

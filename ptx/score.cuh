@@ -17,6 +17,15 @@ __device__ __forceinline__ float exp_f32(float x) {
     return power > 0.0f && power <= 3.402823466e38f ? fmaf(power, low * kLn2, power) : power;
 }
 
+/// e^(a - b): what the subtraction rounds away is put back (2Sum), because it would be a relative error of the result.
+__device__ __forceinline__ float exp_difference(float a, float b) {
+    const float d = a - b;
+    const float b_taken = a - d;
+    const float left = (a - (d + b_taken)) + (b_taken - b);
+    const float power = exp_f32(d);
+    return fmaf(power, left, power);
+}
+
 /// log(1 + t) for 0 <= t <= 1 by 2 atanh(t / (2 + t)): no cancellation however small t is. The polynomial is
 /// (atanh(s) / s - 1) / s^2 in s^2 on [0, 1/9], within 2^-25.
 __device__ __forceinline__ float log1p_unit(float t) {

@@ -21,7 +21,7 @@ inline constexpr unsigned kLists = ceil_div(kPlan.experts, kWarp);
 inline constexpr unsigned kPaddedExperts = kLists * kWarp;
 inline constexpr unsigned kCandidates = kLists * kPlan.top_k;
 inline constexpr unsigned kPartsPerCandidate = 4;
-inline constexpr float kInfinity = __builtin_inff();
+inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 static_assert(kPlan.top_k >= 1 && kPlan.top_k <= kWarp, "each of the k best needs a lane");
 
 // Keys of what is no number. Every key is at least 1, so that key - 1 never wraps.
@@ -80,7 +80,7 @@ __device__ __forceinline__ float team_reduce(float v, SelectSpace& space, unsign
 /// exp(logit - largest); with an infinite maximum, which logits are it. NaN counts as -Inf.
 __device__ __forceinline__ float softmax_share(float logit, float largest) {
     if (largest == kInfinity) return logit == kInfinity ? 1.0f : 0.0f;
-    return logit > -kInfinity ? exp_f32(logit - largest) : 0.0f;
+    return logit > -kInfinity ? exp_difference(logit, largest) : 0.0f;
 }
 
 /// The logit as the contract has it: soft cap, then linear bias.

@@ -22,7 +22,7 @@ struct Tile {
 };
 
 __device__ __forceinline__ Tile tile_of_cta(const RouterParams& p) {
-    const long long first = static_cast<long long>(blockIdx.y) * kTileTokens;
+    const long long first = p.first_row + static_cast<long long>(blockIdx.y) * kTileTokens;
     const long long left = p.tokens - first;
     return {blockIdx.y, first, left < kTileTokens ? static_cast<unsigned>(left) : kTileTokens};
 }

@@ -1,0 +1,94 @@
+// A GPU and its primary context, and device memory in it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "driver/driver_api.hpp"
+#include "plan/plan.hpp"
+
+namespace nvfp4r {
+
+/// The primary context of one GPU, retained while this lives. It is the context that the CUDA runtime and frameworks
+/// use, so their pointers and streams are valid in it.
+class GpuContext {
+  public:
+    /// Throws NO_DEVICE for an ordinal that is not there, DRIVER_ERROR with the driver's own words otherwise.
+    GpuContext(const DriverApi& api, int ordinal);
+    ~GpuContext();
+    GpuContext(const GpuContext&) = delete;
+    GpuContext& operator=(const GpuContext&) = delete;
+
+    const DriverApi& api() const { return api_; }
+    CUcontext handle() const { return context_; }
+    const DeviceLimits& limits() const { return limits_; }
+
+  private:
+    const DriverApi& api_;
+    CUdevice device_ = 0;
+    CUcontext context_ = nullptr;
+    DeviceLimits limits_;
+};
+
+/// Makes the context current for a scope. The caller's own current context is what it was, afterwards.
+class ContextScope {
+  public:
+    explicit ContextScope(const GpuContext& context);
+    ~ContextScope();
+    ContextScope(const ContextScope&) = delete;
+    ContextScope& operator=(const ContextScope&) = delete;
+
+  private:
+    const GpuContext& context_;
+};
+
+/// Allocating and loading are refused while any stream of the process captures in the global mode, unless the thread
+/// opts out, as it does while this lives. It is harmless where nothing of it enters a stream that captures.
+class RelaxedCapture {
+  public:
+    explicit RelaxedCapture(const DriverApi& api);
+    ~RelaxedCapture();
+    RelaxedCapture(const RelaxedCapture&) = delete;
+    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+  private:
+    const DriverApi& api_;
+    CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+/// Device memory. The owner keeps the context alive; freeing enters it.
+class DeviceBuffer {
+  public:
+    DeviceBuffer() = default;
+    /// `bytes` may be 0: then nothing is allocated and the address is 0. Enters the context itself.
+    DeviceBuffer(std::shared_ptr<const GpuContext> context, uint64_t bytes);
+    ~DeviceBuffer();
+    DeviceBuffer(DeviceBuffer&& other) noexcept;
+    DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+
+    CUdeviceptr address() const { return address_; }
+    uint64_t bytes() const { return bytes_; }
+    template <class T>
+    T* as() const {
+        return reinterpret_cast<T*>(address_);
+    }
+
+  private:
+    std::shared_ptr<const GpuContext> context_;
+    CUdeviceptr address_ = 0;
+    uint64_t bytes_ = 0;
+};
+
+/// A buffer that holds a copy of host memory.
+template <class T>
+DeviceBuffer upload(const std::shared_ptr<const GpuContext>& context, std::span<const T> values) {
+    DeviceBuffer buffer(context, values.size_bytes());
+    if (values.empty()) return buffer;
+    const ContextScope scope(*context);
+    check(context->api(), context->api().cuMemcpyHtoD(buffer.address(), values.data(), values.size_bytes()),
+          "cuMemcpyHtoD", "{} bytes", values.size_bytes());
+    return buffer;
+}
+
+}  // namespace nvfp4r

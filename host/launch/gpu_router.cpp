@@ -1,0 +1,224 @@
+// The router on a GPU: device memory in, one launch on the caller's stream, nothing else in the call path.
+#include <algorithm>
+#include <mutex>
+
+#include "api/router_device.hpp"
+#include "launch/context.hpp"
+#include "launch/launch_slots.hpp"
+#include "launch/params.hpp"
+#include "launch/staging.hpp"
+#include "launch/variants.hpp"
+#include "plan/pack_gate.hpp"
+
+namespace nvfp4r {
+namespace {
+
+const DriverApi& driver_of(nvfp4r_device device) {
+    if (device == NVFP4R_DEVICE_SIM)
+        fail(NVFP4R_UNSUPPORTED, "device sim (3): this build has no simulator; use cuda (2) or cpu (1)");
+    return cuda_driver();
+}
+
+DeviceGate upload_gate(const std::shared_ptr<const GpuContext>& context, const RouterPlanInput& input) {
+    const Gate& gate = *input.gate;
+    DeviceGate device;
+    std::vector<PackedPlane> planes;
+    if (input.settings.precision == NVFP4R_PRECISION_BF16) {
+        planes.push_back(pack_bf16(gate.weight, gate.experts, gate.hidden));
+    } else {
+        for (const Nvfp4Matrix& term : input.terms) planes.push_back(pack_nvfp4(term));
+        device.alpha = input.terms.at(0).global_scale * kNvfp4GateFactor;
+    }
+    device.planes = static_cast<uint32_t>(planes.size());
+    for (uint32_t q = 0; q < device.planes; ++q) {
+        device.codes[q] = upload(context, std::span<const uint32_t>(planes[q].codes));
+        device.scales[q] = upload(context, std::span<const uint16_t>(planes[q].scales));
+    }
+    device.bias = upload(context, std::span<const float>(gate.bias));
+    device.linear_bias = upload(context, std::span<const float>(gate.linear_bias));
+    device.image_bias = upload(context, std::span<const float>(gate.image_bias));
+    device.expert_factor = upload(context, std::span<const float>(gate.expert_factor));
+    // Entries that no expert has stay outside [0, E) as 32-bit numbers too.
+    std::vector<int32_t> table(gate.table.size());
+    std::transform(gate.table.begin(), gate.table.end(), table.begin(),
+                   [&](int64_t id) { return id >= 0 && id < gate.experts ? static_cast<int32_t>(id) : -1; });
+    device.table = upload(context, std::span<const int32_t>(table));
+    device.vocabulary = gate.vocabulary;
+    device.table_k = gate.table_k;
+    return device;
+}
+
+/// The largest mailbox that any variant of the router needs. The split of K does not depend on the kind of tokens.
+uint64_t mailbox_words(const nvfp4r_settings& settings, const DeviceLimits& limits, const TileWish& wish,
+                       uint32_t& tickets) {
+    uint64_t words = 0;
+    tickets = 0;
+    for (uint32_t band = 0; band < kTokenBands; ++band) {
+        const Plan plan = make_plan(settings, TokenForm::Bf16, static_cast<TokenBand>(band), limits, wish);
+        words = std::max(words, plan.mailbox_words);
+        tickets = std::max(tickets, plan.tiles_per_launch);
+    }
+    return words;
+}
+
+class GpuRouter final : public RouterDevice {
+  public:
+    GpuRouter(const RouterPlanInput& input, const nvfp4r_router_options& options)
+        : settings_(input.settings),
+          programmatic_(options.programmatic_launch != 0),
+          synchronise_(options.synchronise != 0),
+          wish_{options.tokens_per_tile, options.k_split, options.k_tile, options.stages},
+          context_(std::make_shared<GpuContext>(driver_of(options.device), options.ordinal)),
+          variants_(context_, settings_, wish_) {
+        uint32_t tickets = 0;
+        const uint64_t words = mailbox_words(settings_, context_->limits(), wish_, tickets);
+        gate_ = upload_gate(context_, input);
+        slots_ = std::make_unique<LaunchSlots>(context_, words, tickets);
+    }
+    ~GpuRouter() override;
+
+    std::string description() const override;
+    void prepare(int64_t max_tokens) override;
+    void route(const nvfp4r_call& call) override;
+
+  private:
+    void check_call(const nvfp4r_call& call) const;
+    void route_host(const nvfp4r_call& call);
+    void launch(const nvfp4r_call& call, CUstream stream);
+    void clear_outputs(const nvfp4r_call& call, CUstream stream) const;
+    bool is_capturing(CUstream stream) const;
+
+    const nvfp4r_settings settings_;
+    const bool programmatic_, synchronise_;
+    const TileWish wish_;
+    std::shared_ptr<const GpuContext> context_;
+    VariantSet variants_;
+    DeviceGate gate_;
+    std::unique_ptr<LaunchSlots> slots_;
+    // Host memory only: one call at a time uses the staging buffer and its stream.
+    std::mutex staging_mutex_;
+    DeviceBuffer staging_;
+    CUstream staging_stream_ = nullptr;
+};
+
+GpuRouter::~GpuRouter() {
+    const DriverApi& api = context_->api();
+    if (!staging_stream_ || api.cuCtxPushCurrent(context_->handle()) != CUDA_SUCCESS) return;
+    api.cuStreamDestroy(staging_stream_);
+    CUcontext popped = nullptr;
+    api.cuCtxPopCurrent(&popped);
+}
+
+std::string GpuRouter::description() const {
+    const Plan plan = make_plan(settings_, TokenForm::Bf16, TokenBand::kUpTo8, context_->limits(), wish_);
+    return fmt::format("{} ({}), {}, {} experts x {} hidden, tile of {} tokens, {} CTAs of {} threads, K in {} slices",
+                       context_->limits().name, context_->api().origin, plan.source, settings_.experts,
+                       settings_.hidden, plan.tile_tokens, plan.producers, plan.threads, plan.kernel.slices);
+}
+
+void GpuRouter::prepare(int64_t max_tokens) {
+    variants_.prepare(max_tokens);
+    // A stream's own launches and a capture from it.
+    slots_->reserve(2);
+}
+
+void GpuRouter::check_call(const nvfp4r_call& call) const {
+    if (call.permutation || call.expert_offsets)
+        fail(NVFP4R_UNSUPPORTED, "call.{}: not made on a GPU; tokens_per_expert is, and the CPU device makes both",
+             call.permutation ? "permutation" : "expert_offsets");
+    const bool codes = call.hidden_codes_out || call.hidden_scales_out || call.hidden_global_scales_out;
+    const bool quantises = settings_.precision == NVFP4R_PRECISION_NVFP4 ||
+                           settings_.precision == NVFP4R_PRECISION_NVFP4X2 ||
+                           settings_.precision == NVFP4R_PRECISION_NVFP4X3;
+    if (codes && (!quantises || call.hidden_type == NVFP4R_E2M1))
+        fail(NVFP4R_UNSUPPORTED,
+             "call.hidden_codes_out: a GPU gives the tokens' codes with precision nvfp4, nvfp4x2 or "
+             "nvfp4x3 and bf16, f16 or f32 tokens, where it makes them");
+}
+
+void GpuRouter::route(const nvfp4r_call& call) {
+    check_call(call);
+    if (call.memory == NVFP4R_MEMORY_HOST) return route_host(call);
+    const ContextScope scope(*context_);
+    launch(call, static_cast<CUstream>(call.stream));
+}
+
+void GpuRouter::route_host(const nvfp4r_call& call) {
+    const std::lock_guard lock(staging_mutex_);
+    const ContextScope scope(*context_);
+    if (!staging_stream_)
+        check(context_->api(), context_->api().cuStreamCreate(&staging_stream_, CU_STREAM_NON_BLOCKING),
+              "cuStreamCreate");
+    StagedCall staged(call, settings_);
+    if (staging_.bytes() < staged.device_bytes()) {
+        staging_ = DeviceBuffer();
+        staging_ = DeviceBuffer(context_, staged.device_bytes());
+    }
+    launch(staged.upload(*context_, staging_, staging_stream_), staging_stream_);
+    staged.download(*context_, staging_stream_);
+}
+
+bool GpuRouter::is_capturing(CUstream stream) const {
+    // The legacy default stream cannot be captured, and asking about it while another stream is would break that
+    // capture.
+    if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    check(context_->api(), context_->api().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void GpuRouter::clear_outputs(const nvfp4r_call& call, CUstream stream) const {
+    const DriverApi& api = context_->api();
+    if (call.tokens_per_expert) {
+        const uint32_t physical = call.experts_physical ? call.experts_physical : settings_.experts;
+        check(api, api.cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(call.tokens_per_expert), 0, physical, stream),
+              "cuMemsetD32Async", "tokens_per_expert");
+    }
+    if (call.hidden_scales_out && call.hidden_scales_out_layout == NVFP4R_SCALES_128X4) {
+        const uint64_t bytes =
+            scale_bytes(static_cast<uint64_t>(call.tokens), settings_.hidden / kBlock, NVFP4R_SCALES_128X4);
+        check(api, api.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(call.hidden_scales_out), 0, bytes, stream),
+              "cuMemsetD8Async", "hidden_scales_out");
+    }
+}
+
+void GpuRouter::launch(const nvfp4r_call& call, CUstream stream) {
+    const DriverApi& api = context_->api();
+    const Variant& variant = variants_.get(token_form(call.hidden_type), call.tokens);
+    const Plan& plan = variant.plan;
+    const LaunchSlot& slot = slots_->get(stream, is_capturing(stream));
+    RouterParams params = make_params(call, settings_, gate_);
+    params.mailbox = slot.mailbox.as<unsigned>();
+    params.tickets = slot.tickets.as<unsigned long long>();
+    clear_outputs(call, stream);
+
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchConfig config{};
+    config.blockDimX = plan.threads;
+    config.blockDimY = config.blockDimZ = config.gridDimZ = 1;
+    config.gridDimX = plan.producers + selecting_ctas(plan, call.tokens);
+    config.sharedMemBytes = plan.shared_bytes;
+    config.hStream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = programmatic_ ? 1 : 0;
+    void* arguments[] = {&params};
+    const int64_t rows_per_launch = int64_t{plan.tiles_per_launch} * plan.tile_tokens;
+    for (params.first_row = 0; params.first_row < call.tokens; params.first_row += rows_per_launch) {
+        const int64_t rows = std::min<int64_t>(call.tokens - params.first_row, rows_per_launch);
+        config.gridDimY = static_cast<unsigned>((rows + plan.tile_tokens - 1) / plan.tile_tokens);
+        check(api, api.cuLaunchKernelEx(&config, variant.function, arguments, nullptr), "cuLaunchKernelEx",
+              "{}, grid {} x {}, {} threads, {} bytes of shared memory", plan.source, config.gridDimX, config.gridDimY,
+              plan.threads, plan.shared_bytes);
+    }
+    if (synchronise_) check(api, api.cuStreamSynchronize(stream), "cuStreamSynchronize", "after {}", plan.source);
+}
+
+}  // namespace
+
+std::unique_ptr<RouterDevice> make_gpu_device(RouterPlanInput input, const nvfp4r_router_options& options) {
+    return std::make_unique<GpuRouter>(input, options);
+}
+
+}  // namespace nvfp4r

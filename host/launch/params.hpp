@@ -1,0 +1,25 @@
+// A call of the C API as the kernel's parameter block.
+#pragma once
+
+#include "format/gate.hpp"
+#include "launch/context.hpp"
+#include "router_params.h"
+
+namespace nvfp4r {
+
+/// What of a gate lives on the device, uploaded once.
+struct DeviceGate {
+    DeviceBuffer codes[NVFP4R_MAX_TERMS], scales[NVFP4R_MAX_TERMS];
+    DeviceBuffer bias, linear_bias, image_bias, expert_factor, table;
+    uint32_t planes = 0;
+    float alpha = 1.0f;  // global scale of the gate times the factor of its packed form
+    uint64_t vocabulary = 0;
+    uint32_t table_k = 0;
+};
+
+TokenForm token_form(nvfp4r_dtype hidden_type);
+
+/// All but the mailbox and the first row. Every pointer of `call` is device memory.
+RouterParams make_params(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate);
+
+}  // namespace nvfp4r
