@@ -33,6 +33,7 @@ namespace nvfp4r::sim {
     X(tmem_dealloc_unallocated, "unallocated TMEM columns being deallocated")          \
     X(tmem_sparse, "TMEM sparse mismatch")                                             \
     X(scale_copies, "copies of a scale factor differ")                                 \
+    X(wgmma_fence, "missing wgmma.fence")                                              \
     X(tmem_leak, "TMEM not freed")                                                     \
     X(exited_cta, "access to the shared memory of a CTA that has exited")              \
     X(in_flight_exit, "CTA exits with asynchronous work in flight")                    \

@@ -12,6 +12,7 @@ enum EngineState : uint32_t {
     kCpAsyncState = 0x100,
     kBulkGroupState,
     kWgmmaState,
+    kWgmmaFenceState,
     kTmemAccessState,
     kTmemPairState,
     kCtaGroupState,

@@ -100,17 +100,17 @@ uint32_t mn_major_address(const MatrixDescriptor& d, uint32_t chunk, uint32_t k)
 }
 
 std::vector<uint8_t> read_k_major(const OperandReader& reader, const MatrixDescriptor& d, uint32_t rows,
-                                  uint32_t row_bytes) {
+                                  uint32_t row_bytes, uint32_t first_row) {
     std::vector<uint8_t> out(uint64_t{rows} * row_bytes);
     for (uint32_t row = 0; row < rows; ++row) {
         uint8_t* to = out.data() + uint64_t{row} * row_bytes;
-        const uint32_t first = k_major_address(d, row, 0);
+        const uint32_t first = k_major_address(d, first_row + row, 0);
         if (row_bytes == kChunk) {
             std::memcpy(to, read_chunks(reader, first, kChunk), kChunk);
             continue;
         }
         // Two chunks side by side, in either order, are one access.
-        const uint32_t second = k_major_address(d, row, kChunk);
+        const uint32_t second = k_major_address(d, first_row + row, kChunk);
         if (second == first + kChunk) {
             std::memcpy(to, read_chunks(reader, first, 2 * kChunk), 2 * kChunk);
         } else if (first == second + kChunk) {
@@ -125,13 +125,14 @@ std::vector<uint8_t> read_k_major(const OperandReader& reader, const MatrixDescr
     return out;
 }
 
-std::vector<uint8_t> read_mn_major(const OperandReader& reader, const MatrixDescriptor& d, uint32_t rows) {
+std::vector<uint8_t> read_mn_major(const OperandReader& reader, const MatrixDescriptor& d, uint32_t rows,
+                                   uint32_t first) {
     constexpr uint32_t kElements = kChunk / 2;  // 16-bit elements of a chunk
     constexpr uint32_t kSteps = 16;             // k of one instruction
     std::vector<uint8_t> out(uint64_t{rows} * kSteps * 2);
     for (uint32_t chunk = 0; chunk < rows / kElements; ++chunk)
         for (uint32_t k = 0; k < kSteps; ++k) {
-            const uint8_t* from = read_chunks(reader, mn_major_address(d, chunk, k), kChunk);
+            const uint8_t* from = read_chunks(reader, mn_major_address(d, first / kElements + chunk, k), kChunk);
             for (uint32_t e = 0; e < kElements; ++e)
                 std::memcpy(&out[((chunk * kElements + e) * kSteps + k) * 2], from + 2 * e, 2);
         }

@@ -33,10 +33,11 @@ struct OperandReader {
     const Instr* instr = nullptr;
 };
 
-/// rows x `row_bytes` (16 or 32) bytes of an operand, row after row, read through the async proxy.
+/// Rows [first, first + rows) of an operand, `row_bytes` (16 or 32) each, row after row, through the async proxy.
 std::vector<uint8_t> read_k_major(const OperandReader& reader, const MatrixDescriptor& d, uint32_t rows,
-                                  uint32_t row_bytes);
-/// The same of a 16-bit MN-major operand of 16 k, turned around: rows x 32 bytes.
-std::vector<uint8_t> read_mn_major(const OperandReader& reader, const MatrixDescriptor& d, uint32_t rows);
+                                  uint32_t row_bytes, uint32_t first = 0);
+/// The same of a 16-bit MN-major operand of 16 k, turned around: 32 bytes a row. `first` and `rows`: multiples of 8.
+std::vector<uint8_t> read_mn_major(const OperandReader& reader, const MatrixDescriptor& d, uint32_t rows,
+                                   uint32_t first = 0);
 
 }  // namespace nvfp4r::sim
