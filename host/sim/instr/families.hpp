@@ -11,7 +11,15 @@
     X(tcgen05_cp) \
     X(tcgen05_ld_st) \
     X(tcgen05_mma) \
-    X(tcgen05_sync)
+    X(tcgen05_sync) \
+    X(cp_async) \
+    X(cp_async_bulk) \
+    X(cp_async_bulk_tensor) \
+    X(st_async) \
+    X(st_bulk) \
+    X(ldmatrix) \
+    X(mma_sync) \
+    X(wgmma)
 // clang-format on
 
 namespace nvfp4r::sim {
