@@ -4,6 +4,7 @@
 #   make test       the default test suite                      make test-asan   the same host tests under ASan + UBSan
 #   make test-tsan  the tests tagged [threads] under TSan       make test-long   the tests tagged [long]
 #   make deps       scripts/deps: packages, CUDA headers        make install PREFIX=/usr/local [DESTDIR=]
+#   make fuzz       libFuzzer targets in build/fuzz (clang)
 #   make format     clang-format over every source              make format-check  fails where format would change
 #   make clean      all but what deps brought                   make distclean   that too
 #
@@ -23,7 +24,7 @@ endif
 endif
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
-.PHONY: all deps run test test-asan test-tsan test-long install format format-check clean distclean
+.PHONY: all deps run test test-asan test-tsan test-long fuzz install format format-check clean distclean
 all:
 
 # CUDA_HOME. The rule below makes this file on a fresh machine, so that plain `make` brings its own dependencies.
@@ -108,6 +109,15 @@ test-tsan:
 	@scripts/test build-tsan --host '[threads]'
 test-long: all
 	@scripts/test $(BUILD) --host '[long]'
+
+# One binary for each file of tests/fuzz: build/fuzz/NAME -max_total_time=60. The parsers need no other room.
+FUZZ_CXX ?= clang++
+PARSERS  := host/core/atomic_file.cpp $(patsubst %,host/format/%.cpp,mapped_file npy number safetensors_header tensor utf8)
+fuzz: $(patsubst tests/fuzz/%.cpp,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cpp))
+$(BUILD)/fuzz/%: tests/fuzz/%.cpp $(PARSERS)
+	$(call note,FUZZ $@)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CXX) -Ihost/include -Ihost -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -o $@ $^ -lfmt -lz
 
 run: all
 	@scripts/run $(BUILD)
