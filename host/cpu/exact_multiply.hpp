@@ -26,6 +26,11 @@ class ExactMatrix {
     std::vector<float> values_;  // [panel, K, 8], zero past E
 };
 
+/// Row width of sums: E in whole panels.
+inline uint32_t padded_experts(uint32_t experts) {
+    return (experts + ExactMatrix::kPanel - 1) / ExactMatrix::kPanel * ExactMatrix::kPanel;
+}
+
 /// Buffers of one worker.
 struct ExactScratch {
     explicit ExactScratch(uint32_t max_rows);

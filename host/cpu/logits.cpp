@@ -12,12 +12,13 @@ LogitBlock::LogitBlock(const LogitMaker& maker, const nvfp4r_call& call, uint32_
     : tokens(max_rows, maker.gate_->hidden, std::max(maker.form_.quantised_tokens ? maker.form_.terms : 1u, 1u)),
       token_terms(nvfp4r::token_terms(call, maker.form_.quantised_tokens ? maker.form_.terms : 0)),
       products(term_products(maker.form_.terms, token_terms, maker.form_.terms)),
-      exact(maker.hardware_ ? 0 : max_rows),
+      exact(max_rows),
       logits(uint64_t{max_rows} * maker.gate_->experts),
       scratch(maker.gate_->experts) {
-    if (!maker.hardware_) {
-        sums.resize(uint64_t{max_rows} * maker.passes_[0].padded_experts());
-    } else if (maker.form_.quantised_tokens) {
+    if (maker.full_gate_) full_logits.resize(logits.size());
+    if (!maker.hardware_ || maker.full_gate_) sums.resize(uint64_t{max_rows} * padded_experts(maker.gate_->experts));
+    if (!maker.hardware_) return;
+    if (maker.form_.quantised_tokens) {
         operand.emplace(token_terms, max_rows, maker.gate_->hidden);
         accumulator.resize(logits.size());
     } else {
@@ -37,7 +38,9 @@ LogitMaker::LogitMaker(const RouterPlanInput& input, nvfp4r_cpu_arithmetic arith
         mxf4_ = hardware_gate(input);
     else
         fda_ = fda_gate(input);
-    if (settings_.precision == NVFP4R_PRECISION_RESCORE) rescorer_.emplace(input);
+    if (settings_.precision != NVFP4R_PRECISION_RESCORE) return;
+    rescorer_.emplace(input);
+    full_gate_.emplace(bf16_weight(*gate_), gate_->experts, gate_->hidden);
 }
 
 void LogitMaker::check(const nvfp4r_call& call) const {
@@ -78,6 +81,27 @@ void LogitMaker::multiply_exactly(uint32_t rows, LogitBlock& block) const {
     }
 }
 
+// The logits that the bf16 precision computes, bit for bit.
+void LogitMaker::multiply_in_full(uint32_t rows, LogitBlock& block) const {
+    const uint32_t stride = full_gate_->padded_experts();
+    std::fill_n(block.sums.begin(), uint64_t{rows} * stride, 0.0);
+    multiply_exact(block.tokens.x_row(0), rows, *full_gate_, block.exact, block.sums.data());
+    for (uint32_t row = 0; row < rows; ++row)
+        for (uint32_t e = 0; e < gate_->experts; ++e)
+            block.full_logits[uint64_t{row} * gate_->experts + e] = static_cast<float>(
+                static_cast<double>(block.tokens.x_global[row]) * block.sums[uint64_t{row} * stride + e]);
+}
+
+void LogitMaker::correct(uint32_t rows, std::vector<float>& logits) const {
+    const std::vector<float>& linear = gate_->linear_bias;
+    for (uint32_t row = 0; row < rows; ++row) {
+        for (uint32_t e = 0; e < gate_->experts; ++e) {
+            float& logit = logits[uint64_t{row} * gate_->experts + e];
+            logit = correct_logit(logit, settings_.logit_soft_cap, linear.empty() ? 0.0f : linear[e]);
+        }
+    }
+}
+
 void LogitMaker::multiply_as_hardware(uint32_t rows, LogitBlock& block) const {
     TokenBlock& tokens = block.tokens;
     if (form_.quantised_tokens) {
@@ -105,19 +129,19 @@ void LogitMaker::make(const nvfp4r_call& call, std::span<const int64_t> sources,
         multiply_as_hardware(rows, block);
     else
         multiply_exactly(rows, block);
-    const std::vector<float>& linear = gate_->linear_bias;
-    for (uint32_t row = 0; row < rows; ++row)
-        for (uint32_t e = 0; e < gate_->experts; ++e) {
-            float& logit = block.logits[uint64_t{row} * gate_->experts + e];
-            logit = correct_logit(logit, settings_.logit_soft_cap, linear.empty() ? 0.0f : linear[e]);
-        }
+    correct(rows, block.logits);
+    if (!full_gate_) return;
+    multiply_in_full(rows, block);
+    correct(rows, block.full_logits);
 }
 
 void LogitMaker::rescore(LogitBlock& block, uint32_t row, std::span<const float> bias,
                          std::span<const int32_t> fixed) const {
     if (!rescorer_) return;
-    const std::span<float> logits(block.logits.data() + uint64_t{row} * gate_->experts, gate_->experts);
-    rescorer_->rescore_row(block.tokens, row, block.token_terms, bias, fixed, logits, block.scratch);
+    const uint64_t first = uint64_t{row} * gate_->experts;
+    rescorer_->rescore_row(block.tokens, row, block.token_terms, bias, fixed,
+                           std::span(block.full_logits).subspan(first, gate_->experts),
+                           std::span(block.logits).subspan(first, gate_->experts), block.scratch);
 }
 
 }  // namespace nvfp4r

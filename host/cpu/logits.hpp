@@ -28,6 +28,7 @@ struct LogitBlock {
     std::vector<uint32_t> accumulator;    // [rows, E]
     std::vector<arith::FdaValue> values;  // [rows, K]
     std::vector<float> logits;            // [rows, E]
+    std::vector<float> full_logits;       // [rows, E] of the bf16 gate, for rescoring
     std::vector<float> scratch;           // [E]
 };
 
@@ -48,7 +49,9 @@ class LogitMaker {
     friend struct LogitBlock;
     void read(const nvfp4r_call& call, std::span<const int64_t> sources, LogitBlock& block) const;
     void multiply_exactly(uint32_t rows, LogitBlock& block) const;
+    void multiply_in_full(uint32_t rows, LogitBlock& block) const;
     void multiply_as_hardware(uint32_t rows, LogitBlock& block) const;
+    void correct(uint32_t rows, std::vector<float>& logits) const;
 
     std::shared_ptr<const Gate> gate_;
     nvfp4r_settings settings_;
@@ -59,6 +62,7 @@ class LogitMaker {
     std::optional<Mxf4Operand> mxf4_;
     std::vector<std::vector<arith::FdaValue>> fda_;
     std::optional<Rescorer> rescorer_;
+    std::optional<ExactMatrix> full_gate_;  // with rescorer_
 };
 
 }  // namespace nvfp4r

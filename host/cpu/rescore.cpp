@@ -27,13 +27,13 @@ double norm(std::span<const float> values, double scale) {
 Rescorer::Rescorer(const RouterPlanInput& input)
     : gate_(input.gate),
       settings_(input.settings),
-      weight_(bf16_weight(*input.gate)),
       norm_left_(gate_->experts),
       norm_sum_(gate_->experts),
       norm_second_(gate_->experts),
       // Every 64-wide step of every product may cut one unit in the last place of its partial sum.
       rounding_(kProducts * (gate_->hidden / arith::kStepK + 1) * kF32Rounding) {
     const double global = input.terms[0].global_scale;
+    const std::vector<float> weight = bf16_weight(*gate_);
     const std::vector<float> sum = sum_of_terms(input.terms, 2);
     const std::vector<float> second = sum_of_terms({input.terms[1]}, 1);
     const uint32_t hidden = gate_->hidden;
@@ -43,7 +43,7 @@ Rescorer::Rescorer(const RouterPlanInput& input)
         norm_second_[e] = norm({second.data() + first, hidden}, global);
         double left = 0.0;
         for (uint64_t i = first; i < first + hidden; ++i) {
-            const double r = static_cast<double>(weight_[i]) - static_cast<double>(sum[i]) * global;
+            const double r = static_cast<double>(weight[i]) - static_cast<double>(sum[i]) * global;
             left += r * r;
         }
         norm_left_[e] = std::sqrt(left);
@@ -73,27 +73,17 @@ double Rescorer::bound(uint32_t expert, const TokenNorms& token, float logit) co
     return terms + accumulation + kLogitRoundings * kF32Rounding * (std::fabs(static_cast<double>(logit)) + linear);
 }
 
-float Rescorer::full_logit(TokenBlock& block, uint32_t row, uint32_t expert) const {
-    // The same order as multiply_exact, so that rescored logits have the bits of the bf16 precision.
-    const float* w = weight_.data() + uint64_t{expert} * block.hidden;
-    const float* x = block.x_row(row);
-    double sum = 0.0;
-    for (uint32_t k = 0; k < block.hidden; ++k) sum += static_cast<double>(w[k]) * static_cast<double>(x[k]);
-    const auto logit = static_cast<float>(sum * static_cast<double>(block.x_global[row]));
-    const float linear = gate_->linear_bias.empty() ? 0.0f : gate_->linear_bias[expert];
-    return correct_logit(logit, settings_.logit_soft_cap, linear);
-}
-
 void Rescorer::rescore_row(TokenBlock& block, uint32_t row, uint32_t terms, std::span<const float> bias,
-                           std::span<const int32_t> fixed, std::span<float> logits, std::span<float> scratch) const {
+                           std::span<const int32_t> fixed, std::span<const float> full, std::span<float> logits,
+                           std::span<float> scratch) const {
     const auto experts = static_cast<uint32_t>(logits.size());
     if (settings_.score == NVFP4R_SCORE_SOFTMAX || settings_.groups > 1) {
-        for (uint32_t e = 0; e < experts; ++e) logits[e] = full_logit(block, row, e);
+        std::ranges::copy(full, logits.begin());
         return;
     }
     if (!fixed.empty()) {
         for (const int32_t e : fixed)
-            if (e >= 0) logits[e] = full_logit(block, row, static_cast<uint32_t>(e));
+            if (e >= 0) logits[e] = full[e];
         return;
     }
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -111,7 +101,7 @@ void Rescorer::rescore_row(TokenBlock& block, uint32_t row, uint32_t terms, std:
     std::nth_element(scratch.begin(), scratch.begin() + (settings_.top_k - 1), scratch.end(), std::greater<float>());
     const float surely_reached = scratch[settings_.top_k - 1];
     for (uint32_t e = 0; e < experts; ++e)
-        if (rank_at(e, 1.0) >= surely_reached) logits[e] = full_logit(block, row, e);
+        if (rank_at(e, 1.0) >= surely_reached) logits[e] = full[e];
 }
 
 }  // namespace nvfp4r

@@ -12,8 +12,9 @@ namespace nvfp4r {
 
 /// The CPU's bound is proven, so the chosen experts are exactly those of the bf16 gate. With W = W1 + W2 + R and
 /// X = X1 + X2 + Q, the exact logit differs from W1 X1 + W2 X1 + W1 X2 by R X + (W1 + W2) Q + W2 X2, and Cauchy-Schwarz
-/// bounds each dot product by the norms. It is loose (rounding errors hardly ever line up), so many experts are
-/// rescored; a kernel may use a bound that counts on their independence.
+/// bounds each dot product by the norms. It is loose (rounding errors hardly ever line up), so most experts are in
+/// doubt, and the bf16 logits of a block are all computed; a kernel may use a bound that counts on the errors'
+/// independence.
 class Rescorer {
   public:
     explicit Rescorer(const RouterPlanInput& input);
@@ -24,19 +25,18 @@ class Rescorer {
     };
     static TokenNorms norms_of(TokenBlock& block, uint32_t row, uint32_t terms);
 
-    /// Replaces the logits (after cap and linear bias) of the experts in doubt by those of the bf16 gate. `bias` is the
-    /// row's selection bias, or empty. `fixed` holds ids that are chosen whatever the logits are, or is empty. Softmax
+    /// Replaces the logits of the experts in doubt by `full`, those of the bf16 gate (both after cap and linear bias). `bias`
+    /// is the row's selection bias, or empty. `fixed` holds ids that are chosen whatever the logits are, or is empty. Softmax
     /// weights need every logit, and groups every group's best, so there all experts count as in doubt.
     void rescore_row(TokenBlock& block, uint32_t row, uint32_t terms, std::span<const float> bias,
-                     std::span<const int32_t> fixed, std::span<float> logits, std::span<float> scratch) const;
+                     std::span<const int32_t> fixed, std::span<const float> full, std::span<float> logits,
+                     std::span<float> scratch) const;
 
   private:
     double bound(uint32_t expert, const TokenNorms& token, float logit) const;
-    float full_logit(TokenBlock& block, uint32_t row, uint32_t expert) const;
 
     std::shared_ptr<const Gate> gate_;
     nvfp4r_settings settings_;
-    std::vector<float> weight_;                               // [E, K]
     std::vector<double> norm_left_, norm_sum_, norm_second_;  // [E]: ||R||, ||W1 + W2||, ||W2||
     double rounding_;                                         // share of ||W|| ||X|| that accumulation may lose
 };
