@@ -5,21 +5,32 @@
 
 // clang-format off
 #define NVFP4R_SIM_FAMILIES(X) \
+    X(bit_field) \
     X(control) \
+    X(cp_async) \
+    X(cp_async_bulk) \
+    X(cp_async_bulk_tensor) \
+    X(extended_precision) \
+    X(float_arithmetic) \
+    X(float_min_max) \
+    X(half) \
+    X(integer) \
+    X(ldmatrix) \
     X(load_store) \
+    X(logic) \
+    X(mma_sync) \
+    X(move) \
+    X(predicate) \
+    X(st_async) \
+    X(st_bulk) \
     X(tcgen05_alloc) \
     X(tcgen05_cp) \
     X(tcgen05_ld_st) \
     X(tcgen05_mma) \
     X(tcgen05_sync) \
-    X(cp_async) \
-    X(cp_async_bulk) \
-    X(cp_async_bulk_tensor) \
-    X(st_async) \
-    X(st_bulk) \
-    X(ldmatrix) \
-    X(mma_sync) \
-    X(wgmma)
+    X(transcendental) \
+    X(wgmma) \
+
 // clang-format on
 
 namespace nvfp4r::sim {
