@@ -5,22 +5,42 @@
 
 // clang-format off
 #define NVFP4R_SIM_FAMILIES(X) \
+    X(activemask) \
+    X(applypriority) \
+    X(atomic) \
+    X(barrier) \
     X(bit_field) \
+    X(cluster_barrier) \
     X(control) \
     X(cp_async) \
     X(cp_async_bulk) \
     X(cp_async_bulk_tensor) \
+    X(createpolicy) \
+    X(cvta) \
+    X(discard) \
+    X(elect) \
     X(extended_precision) \
+    X(fence) \
     X(float_arithmetic) \
     X(float_min_max) \
+    X(griddepcontrol) \
     X(half) \
     X(integer) \
+    X(isspacep) \
     X(ldmatrix) \
     X(load_store) \
     X(logic) \
+    X(mapa) \
+    X(match) \
+    X(mbarrier) \
     X(mma_sync) \
     X(move) \
+    X(nanosleep) \
     X(predicate) \
+    X(prefetch) \
+    X(redux) \
+    X(setmaxnreg) \
+    X(shuffle) \
     X(st_async) \
     X(st_bulk) \
     X(tcgen05_alloc) \
@@ -29,8 +49,9 @@
     X(tcgen05_mma) \
     X(tcgen05_sync) \
     X(transcendental) \
-    X(wgmma) \
-
+    X(vote) \
+    X(warp_sync) \
+    X(wgmma)
 // clang-format on
 
 namespace nvfp4r::sim {

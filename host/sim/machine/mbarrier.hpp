@@ -18,8 +18,10 @@ struct Mbarrier {
     uint64_t phase = 0;     // completed phases; parity = phase & 1
     SyncClock arriving;     // what the arrivals and completed copies of the current phase released
     SyncClock completed;    // of the last completed phase
-    SyncClock initialised;  // who initialised it
-    ActorId init_actor = kNoActor;
+    uint32_t init_warp = 0, init_lane = 0;  // who initialised it
+    // The initialising thread executed fence.mbarrier_init or fence.proxy.async since: before that, other CTAs and the
+    // async proxy may still see the memory as it was (PTX ISA 9.7.13.15.9).
+    bool shown = false;
 
     /// Each throws Fault on misuse. `clock` (may be null) joins what the arriver released. True when the phase
     /// completed.
