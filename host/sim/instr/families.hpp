@@ -12,6 +12,9 @@
     X(bit_field) \
     X(cluster_barrier) \
     X(control) \
+    X(convert) \
+    X(convert_pack) \
+    X(convert_packed) \
     X(cp_async) \
     X(cp_async_bulk) \
     X(cp_async_bulk_tensor) \
