@@ -13,6 +13,7 @@ constexpr int kSignificandBits = 10;                // of FdaValue, the widest t
 constexpr int kProductBits = 2 * kSignificandBits;  // fraction bits of an exact product
 constexpr int kLeastGridExponent = -133;            // measured: the grid's exponent never falls below it
 constexpr uint32_t kNan = 0x7fffffffu;
+constexpr int kMaxProducts = 64;  // of a step; the longest one in hardware has 32
 
 struct Format {
     int fraction_bits, exponent_bits, bias;
@@ -54,19 +55,27 @@ struct GridSum {
 
 GridSum add_on_grid(std::span<const FdaValue> a, std::span<const FdaValue> b, uint32_t c, int grid_bits) {
     const F32Parts parts = split_f32(c);
-    int largest = parts.significand ? parts.exponent : kLeastGridExponent;
-    int highest = 0;  // only an infinity or NaN brings a sum of exponents to kFdaInfinity - 133
+    int32_t products[kMaxProducts], exponents[kMaxProducts];
+    int largest = parts.significand ? std::max(parts.exponent, kLeastGridExponent) : kLeastGridExponent;
+    int highest = 0;  // only an infinity or NaN brings a sum of exponents above kFdaInfinity / 2
     for (size_t i = 0; i < a.size(); ++i) {
-        const int exponent = a[i].exponent + b[i].exponent;
-        highest = std::max(highest, exponent);
-        if (a[i].significand * b[i].significand != 0) largest = std::max(largest, exponent);
+        products[i] = a[i].significand * b[i].significand;
+        exponents[i] = a[i].exponent + b[i].exponent;
+        highest = std::max(highest, exponents[i]);
+        largest = std::max(largest, products[i] ? exponents[i] : kLeastGridExponent);
     }
     if (highest > kFdaInfinity / 2 || is_nan_f32(c) || is_inf_f32(c)) return {0, 0, special_result(a, b, c)};
-    GridSum out{0, std::max(largest, kLeastGridExponent) - grid_bits, 0};
+    GridSum out{0, largest - grid_bits, 0};
     out.sum = shift_toward_zero(parts.significand, parts.exponent - kF32FractionBits - out.q);
+    // A product at the largest exponent moves left by grid_bits - 20 (at most 5: 27 bits) or right by 20 - grid_bits, every
+    // other one further right by its distance. Magnitudes are shifted, so that the truncation is toward zero.
+    const int left = std::max(grid_bits - kProductBits, 0);
+    const int right = std::max(kProductBits - grid_bits, 0);
     for (size_t i = 0; i < a.size(); ++i) {
-        const int product = a[i].significand * b[i].significand;
-        if (product != 0) out.sum += shift_toward_zero(product, a[i].exponent + b[i].exponent - kProductBits - out.q);
+        const int distance = std::clamp(largest - exponents[i] + right, 0, 31);
+        const auto magnitude = static_cast<uint32_t>(products[i] < 0 ? -products[i] : products[i]);
+        const int64_t term = (magnitude << left) >> distance;
+        out.sum += products[i] < 0 ? -term : term;
     }
     return out;
 }

@@ -22,3 +22,4 @@ trap 'rm -rf "$scratch"' EXIT
 "$VENV/bin/python" tests/oracle/formats.py prepare "$scratch"
 NVFP4R_ORACLE_DIR=$scratch "$BUILD/tests" "[.oracle]" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$VENV/bin/python" tests/oracle/formats.py verify "$scratch"
+"$VENV/bin/python" tests/oracle/route_oracle.py "$BUILD/nvfp4-router"
