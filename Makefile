@@ -67,7 +67,7 @@ $(BUILD)/libnvfp4router.a: $(LIB_OBJ)
 $(BUILD)/nvfp4-router: $(CLI_OBJ) $(BUILD)/libnvfp4router.a
 	$(call note,LD  $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(BUILD)/tests: $(TEST_OBJ) $(BUILD)/libnvfp4router.a
+$(BUILD)/tests: $(TEST_OBJ) $(filter-out %/main.o,$(CLI_OBJ)) $(BUILD)/libnvfp4router.a
 	$(call note,LD  $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lCatch2WithMain $(LDLIBS)
 
