@@ -341,6 +341,11 @@ void Checker::access(ActorId actor, Shadow& shadow, uint64_t offset, uint64_t by
     state_->access(actor, shadow, offset, bytes, info, false);
 }
 
+void Checker::access_run(ActorId first, uint32_t count, Shadow& shadow, uint64_t offset, uint64_t bytes,
+                         const AccessInfo& info) {
+    for (uint32_t i = 0; i < count; ++i) state_->access(first + i, shadow, offset + i * bytes, bytes, info, false);
+}
+
 void Checker::tmem_access(ActorId actor, Shadow& shadow, uint32_t lane, uint32_t column, uint32_t columns,
                           const AccessInfo& info) {
     constexpr uint64_t kColumns = 512, kCell = 4;
