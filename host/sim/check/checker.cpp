@@ -298,8 +298,23 @@ void Checker::warp_sync(ActorId first, uint32_t lanes) {
     }
     if (idle) return;  // nobody did anything that another lane could have to know
     SyncClock all;
-    for (uint32_t left = lanes; left; left &= left - 1)
-        release(first + static_cast<uint32_t>(std::countr_zero(left)), all);
+    // Lanes that met before share one clock: it joins once. A clock of `all` is never one of theirs to change.
+    const Clock *generic = nullptr, *async = nullptr;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        const Actor& a = state_->actor(first + static_cast<uint32_t>(std::countr_zero(left)));
+        if (a.generic.get() != generic) join(all.generic, a.generic);
+        if (a.async.get() != async) join(all.async, a.async);
+        generic = a.generic.get();
+        async = a.async.get();
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        const ActorId id = first + static_cast<uint32_t>(std::countr_zero(left));
+        Actor& a = state_->actor(id);
+        mutable_clock(all.generic).raise(id, a.epoch);
+        if (a.fenced) mutable_clock(all.async).raise(id, a.fenced);
+        ++a.epoch;
+        a.touched = false;
+    }
     for (uint32_t left = lanes; left; left &= left - 1) {
         Actor& a = state_->actor(first + static_cast<uint32_t>(std::countr_zero(left)));
         a.generic = all.generic;
