@@ -324,7 +324,7 @@ TEST_CASE("contents that do not fit are refused by name, and nothing is written"
     refused({"pack", folder / "model", "--layer", "99", "--precision", "nvfp4"}, 3, "99");
 }
 
-TEST_CASE("D11 a layer without a router is refused with the first that has one", "[cli]") {
+TEST_CASE("D11 a layer without a router is refused with the first that has one, on the command line", "[cli]") {
     const TemporaryFolder folder;
     sample("deepseek-v3", folder / "model", "1");
     const CliResult result = run_cli(route_arguments(folder / "model", 0, folder / "model/hidden.safetensors"));
@@ -332,7 +332,7 @@ TEST_CASE("D11 a layer without a router is refused with the first that has one",
     CHECK(result.err.find("layer 0 has no router; first is 3") != std::string::npos);
 }
 
-TEST_CASE("D07 an unknown scoring function in config.json is refused by name", "[cli]") {
+TEST_CASE("D07 an unknown scoring function in config.json is refused by name, on the command line", "[cli]") {
     const TemporaryFolder folder;
     sample("deepseek-v3", folder / "model", "1");
     nlohmann::json config = nlohmann::json::parse(std::ifstream(folder / "model/config.json"));
@@ -343,7 +343,7 @@ TEST_CASE("D07 an unknown scoring function in config.json is refused by name", "
     CHECK(result.err.find("entropy") != std::string::npos);
 }
 
-TEST_CASE("D17 a truncated file is refused", "[cli]") {
+TEST_CASE("D17 a truncated file is refused, on the command line", "[cli]") {
     const TemporaryFolder folder;
     sample(kSmall, folder / "model", "1");
     const std::string file = folder / "model/model.safetensors";
@@ -353,7 +353,7 @@ TEST_CASE("D17 a truncated file is refused", "[cli]") {
     CHECK(result.err.find("model.safetensors") != std::string::npos);
 }
 
-TEST_CASE("D05 a bf16 bias is widened with a notice, or refused on request", "[cli]") {
+TEST_CASE("D05 a bf16 bias is widened with a notice, or refused on request, on the command line", "[cli]") {
     const TemporaryFolder folder;
     sample("glm-4.5", folder / "model", "1");
     const std::string bias =

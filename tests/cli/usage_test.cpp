@@ -86,7 +86,7 @@ TEST_CASE("presets lists the models of the contract", "[cli]") {
         CHECK(table.out.find(preset.at("name").get<std::string>()) != std::string::npos);
 }
 
-TEST_CASE("C52 doctor says why there is no driver, and the CPU is used", "[cli]") {
+TEST_CASE("C52 doctor says why there is no driver, and the CPU is used, on the command line", "[cli]") {
     const CliResult result = run_cli({"doctor", "--json"}, {"NVFP4R_LIBCUDA=/nowhere/libcuda.so.1"});
     CHECK(result.exit_code == 0);
     const nlohmann::json report = result.json().at("doctor");
