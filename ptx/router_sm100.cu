@@ -437,7 +437,8 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, 1)
         write_tokens(p, shared, ring, tile, work, barriers, thread - kFirstTokenWarp * kWarp);
         if (p.global_scales_out && kPlan.quantise_tokens && blockIdx.x == 0)
             for (unsigned t = thread - kFirstTokenWarp * kWarp; t < tile.rows; t += kTokenThreads)
-                p.global_scales_out[tile.first_row + t] = shared.token_scale[t];
+                p.global_scales_out[tile.first_row + t] =
+                    row_is_valid(p, tile.first_row + t) ? shared.token_scale[t] : 0.0f;
     }
     ptx::bar_warp_sync();
     ptx::mbarrier_wait_parity(barriers.done, 0);

@@ -7,8 +7,8 @@
 #include "launch/launch_slots.hpp"
 #include "launch/params.hpp"
 #include "launch/staging.hpp"
+#include "launch/upload_gate.hpp"
 #include "launch/variants.hpp"
-#include "plan/pack_gate.hpp"
 
 namespace nvfp4r {
 namespace {
@@ -17,35 +17,6 @@ const DriverApi& driver_of(nvfp4r_device device) {
     if (device == NVFP4R_DEVICE_SIM)
         fail(NVFP4R_UNSUPPORTED, "device sim (3): this build has no simulator; use cuda (2) or cpu (1)");
     return cuda_driver();
-}
-
-DeviceGate upload_gate(const std::shared_ptr<const GpuContext>& context, const RouterPlanInput& input) {
-    const Gate& gate = *input.gate;
-    DeviceGate device;
-    std::vector<PackedPlane> planes;
-    if (input.settings.precision == NVFP4R_PRECISION_BF16) {
-        planes.push_back(pack_bf16(gate.weight, gate.experts, gate.hidden));
-    } else {
-        for (const Nvfp4Matrix& term : input.terms) planes.push_back(pack_nvfp4(term));
-        device.alpha = input.terms.at(0).global_scale * kNvfp4GateFactor;
-    }
-    device.planes = static_cast<uint32_t>(planes.size());
-    for (uint32_t q = 0; q < device.planes; ++q) {
-        device.codes[q] = upload(context, std::span<const uint32_t>(planes[q].codes));
-        device.scales[q] = upload(context, std::span<const uint16_t>(planes[q].scales));
-    }
-    device.bias = upload(context, std::span<const float>(gate.bias));
-    device.linear_bias = upload(context, std::span<const float>(gate.linear_bias));
-    device.image_bias = upload(context, std::span<const float>(gate.image_bias));
-    device.expert_factor = upload(context, std::span<const float>(gate.expert_factor));
-    // Entries that no expert has stay outside [0, E) as 32-bit numbers too.
-    std::vector<int32_t> table(gate.table.size());
-    std::transform(gate.table.begin(), gate.table.end(), table.begin(),
-                   [&](int64_t id) { return id >= 0 && id < gate.experts ? static_cast<int32_t>(id) : -1; });
-    device.table = upload(context, std::span<const int32_t>(table));
-    device.vocabulary = gate.vocabulary;
-    device.table_k = gate.table_k;
-    return device;
 }
 
 /// The largest mailbox that any variant of the router needs. The split of K does not depend on the kind of tokens.
@@ -203,7 +174,8 @@ void GpuRouter::launch(const nvfp4r_call& call, CUstream stream) {
     config.hStream = stream;
     config.attrs = &attribute;
     config.numAttrs = programmatic_ ? 1 : 0;
-    void* arguments[] = {&params};
+    // The Hopper kernel has one parameter and looks at no more.
+    void* arguments[] = {&params, const_cast<CUtensorMap*>(&gate_.operand_map)};
     const int64_t rows_per_launch = int64_t{plan.tiles_per_launch} * plan.tile_tokens;
     for (params.first_row = 0; params.first_row < call.tokens; params.first_row += rows_per_launch) {
         const int64_t rows = std::min<int64_t>(call.tokens - params.first_row, rows_per_launch);

@@ -10,6 +10,7 @@ namespace nvfp4r {
 /// What of a gate lives on the device, uploaded once.
 struct DeviceGate {
     DeviceBuffer codes[NVFP4R_MAX_TERMS], scales[NVFP4R_MAX_TERMS];
+    CUtensorMap operand_map{};  // Blackwell: over codes[0], which holds all planes
     DeviceBuffer bias, linear_bias, image_bias, expert_factor, table;
     uint32_t planes = 0;
     float alpha = 1.0f;  // global scale of the gate times the factor of its packed form

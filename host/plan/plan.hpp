@@ -40,6 +40,8 @@ struct Plan {
     uint32_t shared_bytes = 0;         // dynamic
     uint32_t tiles_per_launch = 0;     // grid.y; more tokens take several launches
     uint64_t mailbox_words = 0;        // of one launch
+    bool own_selectors = false;        // CTAs that only select may be added to each tile
+    double estimate_ns = 0;            // Blackwell: of the band's largest call; 0: none made
     std::vector<std::string> reasons;  // one line for each choice
 };
 

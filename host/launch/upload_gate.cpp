@@ -1,0 +1,81 @@
+#include "launch/upload_gate.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "jit/target.hpp"
+#include "plan/pack_gate.hpp"
+#include "plan/pack_gate_sm100.hpp"
+
+namespace nvfp4r {
+namespace {
+
+using Context = std::shared_ptr<const GpuContext>;
+
+/// Tiles in the order of the Hopper kernel's lanes.
+void upload_tiles(const Context& context, const RouterPlanInput& input, DeviceGate& device) {
+    std::vector<PackedPlane> planes;
+    if (input.settings.precision == NVFP4R_PRECISION_BF16) {
+        planes.push_back(pack_bf16(input.gate->weight, input.gate->experts, input.gate->hidden));
+    } else {
+        for (const Nvfp4Matrix& term : input.terms) planes.push_back(pack_nvfp4(term));
+        device.alpha = input.terms.at(0).global_scale * kNvfp4GateFactor;
+    }
+    device.planes = static_cast<uint32_t>(planes.size());
+    for (uint32_t q = 0; q < device.planes; ++q) {
+        device.codes[q] = upload(context, std::span<const uint32_t>(planes[q].codes));
+        device.scales[q] = upload(context, std::span<const uint16_t>(planes[q].scales));
+    }
+}
+
+/// A map over operand rows whose boxes are one block of 128 experts by one swizzled 128-byte row.
+CUtensorMap operand_map(const GpuContext& context, const GateImage& image, const DeviceBuffer& operands) {
+    const cuuint64_t sizes[] = {image.pitch, image.rows};
+    const cuuint64_t strides[] = {image.pitch};
+    const cuuint32_t box[] = {kOperandRow, kMmaExperts};
+    const cuuint32_t steps[] = {1, 1};
+    CUtensorMap map{};
+    check(context.api(),
+          context.api().cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, operands.as<void>(), sizes,
+                                               strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                                               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+          "cuTensorMapEncodeTiled", "gate operands of {} rows, {} bytes each", image.rows, image.pitch);
+    return map;
+}
+
+/// Rows for TMA, as the Blackwell kernel reads them.
+void upload_rows(const Context& context, const RouterPlanInput& input, DeviceGate& device) {
+    const bool bf16 = input.settings.precision == NVFP4R_PRECISION_BF16;
+    const GateImage image =
+        bf16 ? image_of_bf16(input.gate->weight, input.gate->experts, input.gate->hidden) : image_of_terms(input.terms);
+    if (!bf16) device.alpha = input.terms.at(0).global_scale;
+    device.planes = bf16 ? 1 : static_cast<uint32_t>(input.terms.size());
+    device.codes[0] = upload(context, std::span<const uint8_t>(image.operands));
+    for (size_t q = 0; q < image.scales.size(); ++q)
+        device.scales[q] = upload(context, std::span<const uint8_t>(image.scales[q]));
+    device.operand_map = operand_map(*context, image, device.codes[0]);
+}
+
+}  // namespace
+
+DeviceGate upload_gate(const Context& context, const RouterPlanInput& input) {
+    const Gate& gate = *input.gate;
+    DeviceGate device;
+    const bool hopper = target_for(context->limits().major, context->limits().minor).family == KernelFamily::kWgmma;
+    (hopper ? upload_tiles : upload_rows)(context, input, device);
+    device.bias = upload(context, std::span<const float>(gate.bias));
+    device.linear_bias = upload(context, std::span<const float>(gate.linear_bias));
+    device.image_bias = upload(context, std::span<const float>(gate.image_bias));
+    device.expert_factor = upload(context, std::span<const float>(gate.expert_factor));
+    // Entries that no expert has stay outside [0, E) as 32-bit numbers too.
+    std::vector<int32_t> table(gate.table.size());
+    std::transform(gate.table.begin(), gate.table.end(), table.begin(),
+                   [&](int64_t id) { return id >= 0 && id < gate.experts ? static_cast<int32_t>(id) : -1; });
+    device.table = upload(context, std::span<const int32_t>(table));
+    device.vocabulary = gate.vocabulary;
+    device.table_k = gate.table_k;
+    return device;
+}
+
+}  // namespace nvfp4r

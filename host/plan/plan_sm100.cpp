@@ -1,0 +1,193 @@
+// Tile shapes of the Blackwell kernel (ptx/router_sm100.cu), chosen by an estimate: no such GPU was at hand to measure.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "core/error.hpp"
+#include "plan/plan_parts.hpp"
+
+namespace nvfp4r {
+namespace {
+
+constexpr uint32_t kMaxSlices = 32;
+constexpr uint32_t kMaxStages = 8;
+constexpr uint32_t kTmemColumns = 512;
+constexpr uint32_t kMinTmemColumns = 32;
+constexpr uint32_t kFirstTokenWarp = 4;        // warps 0..3 load, multiply, allocate (top of router_sm100.cu)
+constexpr uint32_t kMaxTileTokensAlone = 128;  // chosen without being asked; 256 is the multiply's own limit
+
+// Constants of the estimate. Times in ns; sources: measurements of B200 by others, collected with their origins in the
+// project's notes on tcgen05 (README, "Blackwell estimates").
+constexpr double kClocksPerNs = 1.85;        // sustained SM clock
+constexpr double kFixedNs = 1900;            // launch ramp, first TMA round trip, accumulator read, selection
+constexpr double kBytesPerNsOfSm = 54;       // 8 TB/s over 148 SMs
+constexpr double kMultiplyFloorClocks = 32;  // an M = 128 step reads 4 KiB of A at 128 bytes a clock, plus N / 4 for B
+constexpr double kQuantiseClocksPerBlock = 150;  // instructions of one 16-value block (SASS), at one a clock and warp
+constexpr double kJoinNs = 600;                  // packet hop through L2
+constexpr double kJoinNsPerSlice = 20;
+constexpr double kSelectNsPerToken = 60;  // a warp a token, eight at a time, nothing hides it
+
+struct Shape {
+    uint32_t tile_tokens, blocks, slices;
+};
+
+/// Fills in the tile of `kernel`; false when stages do not fit shared or tensor memory.
+bool set_shape(const Shape& shape, uint32_t wished_stages, uint32_t shared_limit, KernelPlan& kernel) {
+    kernel.token_tiles = shape.tile_tokens / kTokenTile;
+    kernel.expert_tiles = shape.blocks;
+    kernel.slices = shape.slices;
+    kernel.warps = kFirstTokenWarp + (shape.tile_tokens >= 32 ? 8 : 4);
+    kernel.warps_k = kernel.chunks_per_warp = kernel.ctas_per_sm = 1;
+    const uint32_t k_stages = ceil_div(kernel.hidden, stage_k(kernel.gate_form));
+    const uint32_t most = std::min(kMaxStages, ceil_div(k_stages, shape.slices));
+    for (kernel.stages = wished_stages ? wished_stages : most; kernel.stages > 0; --kernel.stages) {
+        const bool fits =
+            blackwell_columns(kernel) <= kTmemColumns &&
+            kernel.stages * blackwell_stage_bytes(kernel) + blackwell_control_bytes(kernel) <= shared_limit;
+        if (fits) break;
+        if (wished_stages) return false;
+    }
+    if (kernel.stages == 0) return false;
+    kernel.tmem_columns = kMinTmemColumns;
+    while (kernel.tmem_columns < blackwell_columns(kernel)) kernel.tmem_columns *= 2;
+    return true;
+}
+
+bool joins(const KernelPlan& kernel) {
+    return kernel.slices * ceil_div(ceil_div(kernel.experts, kMmaExperts), kernel.expert_tiles) > 1;
+}
+
+uint32_t products(const KernelPlan& kernel) {
+    uint32_t count = 0;
+    for (uint32_t q = 0; q < kernel.gate_planes; ++q)
+        for (uint32_t t = 0; t < kernel.token_planes; ++t) count += q + t < kernel.product_order;
+    return count;
+}
+
+}  // namespace
+
+double blackwell_estimate_ns(const KernelPlan& kernel, int64_t tokens, uint32_t multiprocessors) {
+    const uint32_t tile = kernel.token_tiles * kTokenTile;
+    const uint32_t k_stages = ceil_div(kernel.hidden, stage_k(kernel.gate_form));
+    const uint32_t groups = ceil_div(ceil_div(kernel.experts, kMmaExperts), kernel.expert_tiles);
+    const double ctas = static_cast<double>((tokens + tile - 1) / tile) * groups * kernel.slices;
+    const double waves = std::max(1.0, ctas / multiprocessors);
+    const double load = kernel.gate_planes * kernel.expert_tiles * kMmaExperts * kOperandRow / kBytesPerNsOfSm;
+    const double multiply = products(kernel) * kernel.expert_tiles * kStepsPerStage *
+                            std::max(tile / 2.0, kMultiplyFloorClocks + tile / 4.0) / kClocksPerNs;
+    const double blocks = static_cast<double>(tile) * stage_k(kernel.gate_form) / kScaleBlock * kernel.token_planes;
+    const double lanes = (kernel.warps - kFirstTokenWarp) * kWarp;
+    const double quantise = blocks / lanes * kQuantiseClocksPerBlock * std::max(1.0, lanes / 128) / kClocksPerNs;
+    const double stage = std::max({load, multiply, quantise});
+    const double join = joins(kernel) ? kJoinNs + kJoinNsPerSlice * kernel.slices : kSelectNsPerToken * tile;
+    return kFixedNs + std::ceil(waves) * (ceil_div(k_stages, kernel.slices) * stage + join);
+}
+
+namespace {
+
+void check_wish(const TileWish& wish, const KernelPlan& kernel) {
+    const uint32_t stage = stage_k(kernel.gate_form), k_stages = ceil_div(kernel.hidden, stage);
+    if (wish.tokens_per_tile % kTokenTile != 0 || wish.tokens_per_tile > 256)
+        fail(NVFP4R_INVALID_ARGUMENT, "tokens_per_tile {}: a multiple of 8 up to 256 (N of the multiply)",
+             wish.tokens_per_tile);
+    if (wish.k_split > std::min(kMaxSlices, k_stages))
+        fail(NVFP4R_INVALID_ARGUMENT, "k_split {}: at most {} slices (K has {} stages of {}, a join holds {} packets)",
+             wish.k_split, std::min(kMaxSlices, k_stages), k_stages, stage, kMaxSlices);
+    if (wish.k_tile != 0 && wish.k_tile != stage)
+        fail(NVFP4R_INVALID_ARGUMENT, "k_tile {}: a stage is one 128-byte swizzled row of operands, {} values here",
+             wish.k_tile, stage);
+    if (wish.stages > kMaxStages) fail(NVFP4R_INVALID_ARGUMENT, "stages {}: at most {}", wish.stages, kMaxStages);
+}
+
+/// The cheapest shape by the estimate, among those that the wish allows and that fit.
+std::optional<KernelPlan> choose_shape(const KernelPlan& problem, int64_t tokens, int64_t split_tokens,
+                                       const DeviceLimits& device, const TileWish& wish) {
+    const uint32_t all_blocks = ceil_div(problem.experts, kMmaExperts);
+    const uint32_t k_stages = ceil_div(problem.hidden, stage_k(problem.gate_form));
+    std::optional<KernelPlan> best;
+    double best_ns = 0;
+    const auto consider = [&](const Shape& shape) {
+        // Every slice has work, and the last is not empty.
+        const uint32_t per_slice = ceil_div(k_stages, shape.slices);
+        if (ceil_div(k_stages, per_slice) != shape.slices) return;
+        KernelPlan kernel = problem;
+        if (!set_shape(shape, wish.stages, device.shared_bytes_cta, kernel)) return;
+        if (joins(kernel) && shape.tile_tokens > kMaxTileTokens) return;  // the start ticket has a bit a token
+        const double ns = blackwell_estimate_ns(kernel, split_tokens, device.multiprocessors);
+        if (!best || ns < best_ns) best = kernel, best_ns = ns;
+    };
+    std::vector<uint32_t> tiles = {8, 16, 32, 64, kMaxTileTokensAlone};
+    if (wish.tokens_per_tile) tiles = {wish.tokens_per_tile};
+    for (const uint32_t tile : tiles) {
+        // A tile wider than the batch multiplies nothing.
+        if (!wish.tokens_per_tile && tile > kTokenTile && tile / 2 >= tokens) continue;
+        for (uint32_t blocks = 1; blocks <= all_blocks; ++blocks) {
+            if (ceil_div(all_blocks, ceil_div(all_blocks, blocks)) != blocks) continue;  // even groups
+            for (uint32_t slices = 1; slices <= std::min(kMaxSlices, k_stages); ++slices)
+                if (wish.k_split == 0 || wish.k_split == slices) consider({tile, blocks, slices});
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+Plan make_blackwell_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
+                         const TileWish& wish) {
+    Plan plan;
+    plan.source = "router_sm100.cu";
+    plan.kernel = problem_of(settings, tokens);
+    if (!plan.kernel.quantise_tokens && plan.kernel.gate_form == GateForm::Nvfp4 && tokens != TokenForm::Nvfp4)
+        fail(NVFP4R_UNSUPPORTED,
+             "precision {}: tcgen05 multiplies FP4 with FP4, so {} needs quantised tokens; use nvfp4, nvfp4x2, nvfp4x3 "
+             "or "
+             "bf16",
+             static_cast<int>(settings.precision), device.name);
+    check_wish(wish, plan.kernel);
+    // A batch-invariant router splits K the same way for every M; only then are its sums the same.
+    const TokenBand split_band = settings.batch_invariant ? TokenBand::kUpTo8 : band;
+    constexpr int64_t kManyTokens = 8192;  // stands for "any" in the estimate
+    const int64_t most = std::min(band_limit(band), kManyTokens), split = std::min(band_limit(split_band), kManyTokens);
+    const std::optional<KernelPlan> kernel = choose_shape(plan.kernel, most, split, device, wish);
+    if (!kernel)
+        fail(NVFP4R_INVALID_ARGUMENT,
+             "tile of {} tokens, k_split {}, stages {} (0: free): no split of {} experts fits {} bytes of shared "
+             "memory and "
+             "{} tensor memory columns, with at most {} tokens where CTAs share a tile",
+             wish.tokens_per_tile, wish.k_split, wish.stages, settings.experts, device.shared_bytes_cta, kTmemColumns,
+             kMaxTileTokens);
+    plan.kernel = *kernel;
+    const uint32_t groups = ceil_div(ceil_div(settings.experts, kMmaExperts), kernel->expert_tiles);
+    plan.tile_tokens = kernel->token_tiles * kTokenTile;
+    plan.threads = kernel->warps * kWarp;
+    plan.producers = groups * kernel->slices;
+    plan.shared_bytes = kernel->stages * blackwell_stage_bytes(*kernel) + blackwell_control_bytes(*kernel);
+    set_launch_size(plan, band, joins(*kernel));
+    plan.estimate_ns = blackwell_estimate_ns(*kernel, most, device.multiprocessors);
+
+    plan.reasons = {
+        fmt::format("token tile {}: N of the multiply{}", plan.tile_tokens, wish.tokens_per_tile ? ", asked for" : ""),
+        fmt::format(
+            "experts in {} group(s) of {} block(s) of {}, K in {} slice(s) of {} stage(s): {} CTAs a token tile on "
+            "{} multiprocessors",
+            groups, kernel->expert_tiles, kMmaExperts, kernel->slices,
+            ceil_div(ceil_div(settings.hidden, stage_k(kernel->gate_form)), kernel->slices), plan.producers,
+            device.multiprocessors),
+        fmt::format("ring of {} stage(s) of {} values of K, {} bytes each; shared memory {} of {} bytes",
+                    kernel->stages, stage_k(kernel->gate_form), blackwell_stage_bytes(*kernel), plan.shared_bytes,
+                    device.shared_bytes_cta),
+        fmt::format("tensor memory: {} accumulator and {} scale columns, {} allocated",
+                    kernel->expert_tiles * plan.tile_tokens,
+                    blackwell_columns(*kernel) - kernel->expert_tiles * plan.tile_tokens, kernel->tmem_columns),
+        fmt::format("{} threads: load, multiply, tensor memory and spare warps, {} token warps", plan.threads,
+                    kernel->warps - kFirstTokenWarp),
+        joins(*kernel) ? fmt::format("join: packets in global memory, {} words for {} token tile(s) a launch",
+                                     plan.mailbox_words, plan.tiles_per_launch)
+                       : std::string("join: none, one CTA has all experts and all of K"),
+        fmt::format("estimate for M = {}: {:.1f} us (an estimate; no such GPU was measured)", most,
+                    plan.estimate_ns / 1000),
+    };
+    return plan;
+}
+
+}  // namespace nvfp4r
