@@ -117,7 +117,8 @@ test-long: all
 
 # One binary for each file of tests/fuzz: build/fuzz/NAME -max_total_time=60. The parsers need no other room.
 FUZZ_CXX ?= clang++
-PARSERS  := host/core/atomic_file.cpp $(patsubst %,host/format/%.cpp,mapped_file npy number safetensors_header tensor utf8)
+PARSERS  := host/core/atomic_file.cpp $(patsubst %,host/format/%.cpp,mapped_file npy number safetensors_header tensor utf8) \
+            $(wildcard host/sim/ptx/*.cpp)
 fuzz: $(patsubst tests/fuzz/%.cpp,$(BUILD)/fuzz/%,$(wildcard tests/fuzz/*.cpp))
 $(BUILD)/fuzz/%: tests/fuzz/%.cpp $(PARSERS)
 	$(call note,FUZZ $@)
