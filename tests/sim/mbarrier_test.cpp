@@ -94,6 +94,13 @@ TEST_CASE("a token two phases old is a stale wait", "[sim]") {
                   "mbarrier.test_wait.shared::cta.b64 %p0, [%r0], %rd1;\n") == FindingKind::stale_phase);
 }
 
+TEST_CASE("a parity wait that comes two phases late hangs as a stale wait", "[sim]") {
+    const std::string wait = "wait:\nmbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0;\n@!%p0 bra wait;\n";
+    CHECK(finding(kInit1 + kArrive + kArrive + wait) == FindingKind::stale_phase);
+    CHECK(finding(kInit1 + wait) == FindingKind::deadlock);
+    CHECK(value(kInit1 + kArrive + wait) == 0);
+}
+
 TEST_CASE("C29 a remote arrive on an mbarrier without fence.mbarrier_init is reported", "[sim]") {
     for (bool fenced : {true, false}) {
         Bench bench;

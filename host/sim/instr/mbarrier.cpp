@@ -8,9 +8,11 @@
 
 #include <array>
 #include <bit>
+#include <map>
 
 #include "sim/instr/families.hpp"
 #include "sim/instr/memory_order.hpp"
+#include "sim/instr/stale_wait.hpp"
 #include "sim/instr/state_keys.hpp"
 #include "sim/machine/cost.hpp"
 
@@ -45,6 +47,8 @@ struct Waits {
         uint32_t offset = 0, parity = 0;
     };
     std::array<Lane, kLanes> lanes;
+    // Completed phases that a lane knows of, by barrier.
+    std::array<std::map<std::pair<const Cta*, uint32_t>, uint64_t>, kLanes> known;
 };
 
 Target target_of(Warp& warp, const Instr& instr, StateSpace space, uint64_t address) {
@@ -199,6 +203,29 @@ std::string describe_wait(const Warp& warp) {
     return "an mbarrier";
 }
 
+}  // namespace
+
+bool waits_for_stale_phase(const Warp& warp) {
+    auto found = warp.family_state.find(state_key::kMbarrier);
+    if (found == warp.family_state.end()) return false;
+    const Waits& waits = *static_cast<const Waits*>(found->second.get());
+    for (LaneMask left = warp.blocked_lanes & warp.live; left; left &= left - 1) {
+        const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
+        const Waits::Lane& wait = waits.lanes[lane];
+        if (!wait.owner) continue;
+        auto barrier = wait.owner->mbarriers.find(wait.offset);
+        if (barrier == wait.owner->mbarriers.end()) continue;
+        auto known = waits.known[lane].find({wait.owner, wait.offset});
+        const uint64_t next = known == waits.known[lane].end() ? 0 : known->second;
+        if ((next & 1) == wait.parity && barrier->second.phase >= next + 2 &&
+            (barrier->second.phase & 1) == wait.parity)
+            return true;
+    }
+    return false;
+}
+
+namespace {
+
 /// Has the awaited phase completed?
 bool over(Warp& warp, uint32_t lane, const Instr& instr, const Operation& op, const Mbarrier& barrier, uint64_t value) {
     if (op.parity) return barrier.test(static_cast<uint32_t>(value) & 1);
@@ -232,6 +259,7 @@ Step exec_wait(Warp& warp, const Instr& instr, LaneMask lanes) {
         if (over(warp, lane, instr, op, barrier, values[lane])) {
             done |= 1u << lane;
             result |= 1u << lane;
+            warp.state<Waits>(state_key::kMbarrier).known[lane][{target.owner, target.offset}] = barrier.phase;
             if (Checker* checker = machine.checker(); checker && op.has_order)
                 checker->acquire(warp.first_actor + lane, barrier.completed);
             continue;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/instr/stale_wait.hpp"
 #include "sim/machine/simulation.hpp"
 
 namespace nvfp4r::sim {
@@ -77,7 +78,9 @@ void Simulation::deadlock(const char* why) {
             current_ = {warp, nullptr, warp->live, nullptr};
             break;
         }
-    throw Fault(FindingKind::deadlock, text);
+    const bool stale =
+        std::any_of(warps_.begin(), warps_.end(), [](const Warp* w) { return waits_for_stale_phase(*w); });
+    throw Fault(stale ? FindingKind::stale_phase : FindingKind::deadlock, text);
 }
 
 }  // namespace nvfp4r::sim
