@@ -51,15 +51,18 @@ LIB_SRC   += $(BUILD)/generated/embedded_sources.cpp $(BUILD)/generated/embedded
 CLI_SRC   := $(shell find host/cli -name '*.cpp')
 TEST_SRC  := $(shell find tests -name '*.cpp' ! -path 'tests/fuzz/*')
 
+SIM_SRC   := $(shell find host/sim/export -name '*.cpp') $(BUILD)/generated/driver_refusals.cpp
+
 LIB_OBJ  := $(LIB_SRC:%.cpp=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.cpp=$(BUILD)/obj/%.o)
 TEST_OBJ := $(TEST_SRC:%.cpp=$(BUILD)/obj/%.o)
+SIM_OBJ  := $(SIM_SRC:%.cpp=$(BUILD)/obj/%.o)
 
 # One short line for each command, or with V=1 the command itself.
 Q    := $(if $(V),,@)
 note  = $(if $(V),,@echo '$(1)')
 
-all: $(BUILD)/libnvfp4router.a $(BUILD)/nvfp4-router $(BUILD)/tests
+all: $(BUILD)/libnvfp4router.a $(BUILD)/nvfp4-router $(BUILD)/tests $(BUILD)/libcuda_sim.so
 
 $(BUILD)/libnvfp4router.a: $(LIB_OBJ)
 	$(call note,AR  $@)
@@ -67,9 +70,20 @@ $(BUILD)/libnvfp4router.a: $(LIB_OBJ)
 $(BUILD)/nvfp4-router: $(CLI_OBJ) $(BUILD)/libnvfp4router.a
 	$(call note,LD  $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(BUILD)/tests: $(TEST_OBJ) $(filter-out %/main.o,$(CLI_OBJ)) $(BUILD)/libnvfp4router.a
+$(BUILD)/tests: $(TEST_OBJ) $(filter-out %/main.o,$(CLI_OBJ)) $(BUILD)/libnvfp4router.a | $(BUILD)/libcuda_sim.so
 	$(call note,LD  $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lCatch2WithMain $(LDLIBS)
+
+# The simulator in place of the driver: link with it, preload it, or put $(BUILD)/sim on the loader's path.
+$(BUILD)/libcuda_sim.so: $(SIM_OBJ) $(BUILD)/libnvfp4router.a host/sim/export/exports.map
+	$(call note,LD  $@)
+	$(Q)$(CXX) -shared $(LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script=host/sim/export/exports.map -o $@ \
+	  $(SIM_OBJ) $(BUILD)/libnvfp4router.a $(LDLIBS)
+	@mkdir -p $(BUILD)/sim && ln -sf ../libcuda_sim.so $(BUILD)/sim/libcuda.so.1
+$(BUILD)/generated/driver_refusals.cpp: scripts/driver-refusals $(CUDA_HOME)/include/cuda.h
+	$(call note,GEN $@)
+	@mkdir -p $(@D)
+	$(Q)scripts/driver-refusals $(CUDA_HOME)/include/cuda.h > $@
 
 $(BUILD)/obj/%.o: %.cpp
 	$(call note,CXX $<)
@@ -143,4 +157,4 @@ clean:
 distclean:
 	rm -rf $(BUILD) build-asan build-tsan
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(TEST_OBJ:.o=.d) $(SIM_OBJ:.o=.d)

@@ -1,0 +1,13 @@
+// Kernel nodes from the driver's description of them.
+#pragma once
+
+#include "sim/driver/state.hpp"
+
+namespace nvfp4r::sim::driver {
+
+CUfunc_st& node_function(Call& call, const CUDA_KERNEL_NODE_PARAMS& params);
+KernelWork kernel_node_work(Call& call, const CUDA_KERNEL_NODE_PARAMS& params);
+/// The node of any live graph, or INVALID_VALUE.
+CUgraphNode_st& existing_node(CUgraphNode handle);
+
+}  // namespace nvfp4r::sim::driver
