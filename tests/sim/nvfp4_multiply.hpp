@@ -152,9 +152,11 @@ struct Nvfp4Multiply {
     }
 
     /// The result in the order of cell(). `out` receives D.
-    GridResult run(std::vector<uint32_t>& out, uint32_t sm = 100, Policy policy = Policy::round_robin) const {
+    GridResult run(std::vector<uint32_t>& out, uint32_t sm = 100, Policy policy = Policy::round_robin,
+                   bool order_mma_cp = false) const {
         EngineKernel kernel(sm, body());
         kernel.config().policy = policy;
+        kernel.config().order_mma_cp = order_mma_cp;
         const size_t cells = size_t{group} * 128 * columns();
         std::vector<uint32_t> placed(cells);
         for (uint32_t row = 0; row < m; ++row)

@@ -162,13 +162,18 @@ Step exec_alloc_pair(Warp& w, const Instr& i, LaneMask lanes) {
     PairState& pair = pair_state(*cta);
     PairRequest* mine = &pair.alloc[cta->rank & 1u];
     PairRequest* other = &pair.alloc[peer->rank & 1u];
-    if (!mine->granted && !mine->waiting) {
+    if (mine->granted) {
+        write_result(w, i, lanes, mine->base);
+        *mine = {};
+        return Step::next;
+    }
+    if (!mine->waiting) {
         require_cta_group(w, lanes, 2, &i);
         mine->columns = checked_columns(w, i, lanes);
         check_alloc_order(w, i, lanes, mine->columns);
         mine->waiting = true;
         if (other->waiting && other->columns != mine->columns)
-            w.cta->machine().report(
+            w.machine().report(
                 FindingKind::tmem_alloc,
                 fmt::format("nCols {} here, {} in the other CTA of the pair", mine->columns, other->columns), &w, lanes,
                 &i);
@@ -177,23 +182,19 @@ Step exec_alloc_pair(Warp& w, const Instr& i, LaneMask lanes) {
         if (!has_permit(*cta) || !has_permit(*peer)) return std::nullopt;
         return find_columns({cta, peer}, mine->columns);
     };
-    if (!mine->granted && other->waiting) {
+    if (other->waiting) {
         if (const std::optional<uint32_t> base = common()) {
             for (PairRequest* request : {mine, other}) *request = {false, true, *base, mine->columns};
             allocate(*cta, *base, mine->columns);
             allocate(*peer, *base, mine->columns);
-            w.cta->machine().progress();
+            w.machine().progress();
         }
     }
-    if (!mine->granted) {
-        w.block(
-            lanes, [mine, other, common] { return mine->granted || (other->waiting && common().has_value()); },
-            describe_alloc);
-        return Step::blocked;
-    }
-    write_result(w, i, lanes, mine->base);
-    *mine = {};
-    return Step::next;
+    // Neither has its address before it runs again: a scheduler may hold either one back here.
+    w.block(
+        lanes, [mine, other, common] { return mine->granted || (other->waiting && common().has_value()); },
+        describe_alloc);
+    return Step::blocked;
 }
 
 // Traps 1 and 3 of every cubin that allocates: not what alloc returned, or not allocated at all.
