@@ -14,10 +14,10 @@ inline constexpr int64_t kMbarrierMax = (1 << 20) - 1;  // counts and |tx-count|
 struct Mbarrier {
     uint32_t expected = 0;  // arrivals of the next phase
     uint32_t pending = 0;
-    int64_t tx = 0;         // bytes still expected; may be negative
-    uint64_t phase = 0;     // completed phases; parity = phase & 1
-    SyncClock arriving;     // what the arrivals and completed copies of the current phase released
-    SyncClock completed;    // of the last completed phase
+    int64_t tx = 0;                         // bytes still expected; may be negative
+    uint64_t phase = 0;                     // completed phases; parity = phase & 1
+    SyncClock arriving;                     // what the arrivals and completed copies of the current phase released
+    SyncClock completed;                    // of the last completed phase
     uint32_t init_warp = 0, init_lane = 0;  // who initialised it
     // The initialising thread executed fence.mbarrier_init or fence.proxy.async since: before that, other CTAs and the
     // async proxy may still see the memory as it was (PTX ISA 9.7.13.15.9).
