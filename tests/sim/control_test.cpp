@@ -1,6 +1,6 @@
 // Comparison, selection, moves, branches, calls and special registers, each as a small kernel of its own.
-#include "tests/sim/evaluate.hpp"
-#include "tests/sim/exact.hpp"
+#include "sim/evaluate.hpp"
+#include "sim/exact.hpp"
 
 using namespace nvfp4r::sim;
 using namespace nvfp4r::sim::test;

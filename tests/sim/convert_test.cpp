@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "tests/sim/evaluate.hpp"
-#include "tests/sim/exact.hpp"
+#include "sim/evaluate.hpp"
+#include "sim/exact.hpp"
 
 using namespace nvfp4r::sim::test;
 

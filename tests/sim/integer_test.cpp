@@ -1,7 +1,7 @@
 // Integer arithmetic, bit fields, logic and shifts against plain models (PTX ISA 9.7.1, 9.7.2, 9.7.8).
 #include <algorithm>
 
-#include "tests/sim/evaluate.hpp"
+#include "sim/evaluate.hpp"
 
 using namespace nvfp4r::sim::test;
 
