@@ -96,14 +96,25 @@ std::string mma_sync_body() {
 struct WarpgroupMultiply {
     uint32_t n = 16;
     bool swizzled = false;
+    bool transpose_b = false;     // MN-major core matrices; not swizzled here
+    bool a_in_registers = false;  // from p3
     std::string fence = "wgmma.fence.sync.aligned;\n", wait = "wgmma.wait_group.sync.aligned 0;\n", before;
 
     static constexpr uint32_t kB = 8192, kBytes = kB + 32768;
+    // Register j holds row 16 w + l / 4 + 8 (j % 2), k = 2 (l % 4) + 8 (j / 2) of A in global memory.
+    static constexpr const char* kLoadA =
+        "ld.param.u64 %rd4, [p3];\nmul.wide.u32 %rd5, %r2, 32;\nadd.u64 %rd4, %rd4, %rd5;\nmul.wide.u32 %rd5, %r4, 2;\n"
+        "add.u64 %rd4, %rd4, %rd5;\nld.global.u32 %r50, [%rd4];\nld.global.u32 %r51, [%rd4+256];\n"
+        "ld.global.u32 %r52, [%rd4+16];\nld.global.u32 %r53, [%rd4+272];\n";
 
     uint32_t address(uint32_t offset, uint32_t row, uint32_t k_byte) const {
         if (!swizzled) return offset + row / 8 * 256 + k_byte / 16 * 128 + row % 8 * 16 + k_byte % 16;
         const uint32_t linear = kDynamicOffset + offset + row * 128 + k_byte;
         return (linear ^ (linear >> 7 & 7u) << 4) - kDynamicOffset;
+    }
+    uint32_t b_address(uint32_t row, uint32_t k) const {
+        if (!transpose_b) return address(kB, row, 2 * k);
+        return kB + row / 8 * 256 + k / 8 * 128 + k % 8 * 16 + row % 8 * 2;
     }
     std::string body() const {
         const uint64_t layout =
@@ -130,22 +141,25 @@ struct WarpgroupMultiply {
                    "add.u64 %rd2, %rd2, %rd10;\nld.param.u64 %rd3, [p2];\nadd.u64 %rd3, %rd3, %rd10;\nmov.u32 %r10, "
                    "sm;\n",
                    n) +
-               descriptor("%rd0", 0) + descriptor("%rd1", kB) + loads + fence + before +
-               fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16 {{{}}}, %rd0, %rd1, 1, 1, 1, 0, 0;\n", n,
-                           list) +
+               descriptor("%rd0", 0) + descriptor("%rd1", kB) + loads + (a_in_registers ? kLoadA : "") + fence +
+               before +
+               fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16 {{{}}}, {}, %rd1, 1, 1, 1{}, {};\n", n,
+                           list, a_in_registers ? "{%r50,%r51,%r52,%r53}" : "%rd0", a_in_registers ? "" : ", 0",
+                           transpose_b ? 1 : 0) +
                "wgmma.commit_group.sync.aligned;\n" + wait + stores;
     }
     GridResult run(const Tile& t, std::vector<float>& out) const {
         std::vector<uint8_t> image(kBytes);
         for (uint32_t k = 0; k < 16; ++k) {
             for (uint32_t r = 0; r < 64; ++r) std::memcpy(&image[address(0, r, 2 * k)], &t.a[r * 16 + k], 2);
-            for (uint32_t r = 0; r < n; ++r) std::memcpy(&image[address(kB, r, 2 * k)], &t.b[r * 16 + k], 2);
+            for (uint32_t r = 0; r < n; ++r) std::memcpy(&image[b_address(r, k)], &t.b[r * 16 + k], 2);
         }
         EngineKernel kernel(90, body());
         kernel.argument(kernel.buffer(image, "image"));
         kernel.argument(kernel.buffer(t.c, "C"));
         const uint64_t result = kernel.buffer(std::vector<float>(t.c.size()), "D");
         kernel.argument(result);
+        kernel.argument(kernel.buffer(t.a, "A"));
         GridResult run = kernel.launch(128);
         out = kernel.read<float>(result, t.c.size());
         return run;
@@ -184,6 +198,21 @@ TEST_CASE("wgmma m64nNk16 f16 on random tiles", "[sim]") {
             REQUIRE(run.ok);
             CHECK(differing(out, t.expected()) == 0);
         }
+}
+
+TEST_CASE("wgmma with A in registers and with B transposed", "[sim]") {
+    for (const bool registers : {false, true}) {
+        WarpgroupMultiply multiply;
+        multiply.n = 40;
+        multiply.a_in_registers = registers;
+        multiply.transpose_b = true;
+        const Tile t(64, 40, 17);
+        std::vector<float> out;
+        const GridResult run = multiply.run(t, out);
+        INFO(run.finding.text);
+        REQUIRE(run.ok);
+        CHECK(differing(out, t.expected()) == 0);
+    }
 }
 
 TEST_CASE("wgmma: a missing fence, a write behind the fence and a missing wait are found", "[sim]") {
