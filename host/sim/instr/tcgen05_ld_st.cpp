@@ -104,7 +104,7 @@ Step exec_ld(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& x = i.extra_as<Transfer>();
     const TmemAddress at = checked_address(w, i, lanes, x);
     for (const uint32_t slot : x.slots)
-        if (slot != ~0u) {
+        if (slot != kSinkSlot) {
             Lanes unused;
             w.write(slot, unused, lanes);  // reports a register that another load still owns
             w.set_pending(slot, lanes, kLoad);
@@ -115,7 +115,7 @@ Step exec_ld(Warp& w, const Instr& i, LaneMask lanes) {
         touch_transfer({w.cta, self.instr, self.actor}, x, at, Access::read);
         Tmem& tmem = tmem_of(*w.cta);
         for (uint32_t r = 0; r < x.slots.size(); ++r) {
-            if (x.slots[r] == ~0u) continue;
+            if (x.slots[r] == kSinkSlot) continue;
             uint64_t* values = w.reg(x.slots[r]);
             for (uint32_t t = 0; t < kLanes; ++t) {
                 const TmemAddress cell = cell_of(x, t, r);

@@ -304,6 +304,7 @@ Instr decode_multiply(Decoder& d, Modifiers& m) {
     i.flags = kAligned;
     i.exec = exec_multiply;
     form->d = register_list(d, operands[0], form->f32_result ? form->n / 2 : form->n / 4);
+    if (std::count(form->d.begin(), form->d.end(), kSinkSlot)) d.refuse("a register of D cannot be `_`");
     const bool from_registers = operands[1].kind == OperandKind::vector;
     if (from_registers)
         form->a = source_list(d, operands[1], 4, 32);
