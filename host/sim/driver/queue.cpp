@@ -52,7 +52,7 @@ struct Batch {
 };
 
 std::string describe(const GridLaunch& grid, const Finding& finding) {
-    return fmt::format("kernel {}: {}: {}", grid.name, finding_name(finding.kind), finding.text);
+    return fmt::format("kernel {}: {}", grid.name, finding.text);  // the text begins with the finding's name
 }
 
 /// Drops what the faulted context still has queued: on hardware nothing of it runs any more.
@@ -83,8 +83,7 @@ void run_batch(Device& device, const Batch& batch, const std::vector<Op>& ops) {
         ops[i].state->done = true;
         ops[i].state->end_cycle = results[i].end_cycle;
         if (results[i].ok) continue;
-        // One fault ends the context; the other grids of the run report only that they did not finish.
-        if (ops[i].context->sticky == CUDA_SUCCESS) keep_report(describe(batch.grids[i], results[i].finding), true);
+        // The finding that stopped the run is among those of its own grid; other grids only did not finish.
         fail_context(device, *ops[i].context, fault_result(results[i].finding.kind));
     }
 }
