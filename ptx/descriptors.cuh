@@ -52,6 +52,14 @@ __host__ __device__ constexpr unsigned long long scale_atom(unsigned address) {
     return encode({address, 0, 8 * 16, MatrixDescriptor::Swizzle::None});
 }
 
+/// wgmma's own matrix descriptor (9.7.15.5.1.2.2) of a K-major tile in the 128-byte swizzle, its rows in atoms of
+/// 8 x 128 bytes one after the other, the first at a multiple of 1024 bytes.
+__host__ __device__ constexpr unsigned long long wgmma_swizzled_tile(unsigned address) {
+    constexpr unsigned long long kSwizzle128 = 1ull << 62;
+    return (address & 0x3ffffu) / kDescriptorUnit |
+           static_cast<unsigned long long>(kSwizzleAtom / kDescriptorUnit) << 32 | kSwizzle128;
+}
+
 /// Instruction descriptor (9.7.16.4.2), dense, K-major, no negation.
 enum class Kind : unsigned { Mxf4nvf4, Bf16 };
 template <Kind kKind>

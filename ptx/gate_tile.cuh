@@ -14,6 +14,8 @@
 
 namespace nvfp4r {
 
+/// What a sum of products has to be multiplied by. It is no part of alpha, which may be near the largest f32.
+inline constexpr float kGateFactor = kPlan.gate_form == GateForm::Nvfp4 ? kNvfp4GateFactor : 1.0f;
 inline constexpr unsigned kSteps = kChunk / 16;
 inline constexpr unsigned kChunks = (kPlan.hidden + kChunk - 1) / kChunk;
 

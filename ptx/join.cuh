@@ -95,6 +95,7 @@ __device__ __forceinline__ void select_token(const RouterParams& p, JoinSpace& s
     const float first_linear = thread < kPlan.experts ? row_linear_bias(p, thread) : 0.0f;
     while (true) {
         bool complete = true;
+#pragma unroll 1
         for (unsigned e = thread; e < kPlan.experts && complete; e += kThreads) {
             float sum = 0.0f;
             complete = join_packets(p, tile, token, e, patient, sum);
@@ -106,6 +107,7 @@ __device__ __forceinline__ void select_token(const RouterParams& p, JoinSpace& s
         if (space.handed_over) return;
         patient = true;
     }
+#pragma unroll 1
     for (unsigned e = thread; e < kPlan.experts; e += kThreads)
 #pragma unroll
         for (unsigned s = 0; s < kPlan.slices; ++s) ptx::st_relaxed_gpu_u32(packet(p, tile, token, s, e), kEmptyPacket);
@@ -126,11 +128,12 @@ __device__ __forceinline__ void select_joined(const RouterParams& p, JoinSpace& 
     const unsigned from_end = gridDim.x - 1 - static_cast<unsigned>(ticket);
     const bool last = from_end == 0;
     if (last && thread == 0) ptx::st_relaxed_gpu_u64(p.tickets + tile.index, 0);
-    for (unsigned t = from_end; t < tile.rows; t += gridDim.x)
-        select_token<kThreads>(p, space, tile, t, scale_of(t), last, thread);
-    if (last)
-        for (unsigned t = 0; t < tile.rows; ++t)
-            if (ticket >> (32 + t) & 1) select_token<kThreads>(p, space, tile, t, scale_of(t), true, thread);
+    // The last starter's own tokens and those handed over, in one loop: the selection's code is there once.
+    unsigned todo = last ? static_cast<unsigned>(ticket >> 32) : 0u;
+    for (unsigned t = from_end; t < tile.rows; t += gridDim.x) todo |= 1u << t;
+#pragma unroll 1
+    for (unsigned t = 0; t < tile.rows; ++t)
+        if (todo >> t & 1u) select_token<kThreads>(p, space, tile, t, scale_of(t), last, thread);
 }
 
 }  // namespace nvfp4r

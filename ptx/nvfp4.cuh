@@ -42,6 +42,28 @@ __device__ __forceinline__ unsigned e2m1_code(float magnitude) {
     return __float_as_uint(magnitude * kTwoToMinus126) >> 22;
 }
 
+/// Correctly rounded quotients x / step by one divisor, for |x| up to some thousand steps. As div.rn does it: a reciprocal
+/// with one Newton step, then two exact remainders. A power of two first brings the divisor to where no remainder is
+/// subnormal; quotients that underflow by it are far below the least code.
+struct ExactDivisor {
+    float step, reciprocal, scale;
+
+    __device__ __forceinline__ explicit ExactDivisor(float divisor) {
+        constexpr float kSmall = 8.67361738e-19f, kLarge = 1.15292150e18f;  // 2^-60, 2^60
+        constexpr float kUp = 1.20892582e24f, kDown = 8.27180613e-25f;      // 2^80, 2^-80
+        scale = divisor < kSmall ? kUp : (divisor > kLarge ? kDown : 1.0f);
+        step = divisor * scale;
+        const float r = ptx::rcp_approx_ftz(step);
+        reciprocal = fmaf(r, fmaf(-r, step, 1.0f), r);
+    }
+    __device__ __forceinline__ float quotient(float x) const {
+        const float scaled = x * scale;
+        float q = scaled * reciprocal;
+        q = fmaf(fmaf(-q, step, scaled), reciprocal, q);
+        return fmaf(fmaf(-q, step, scaled), reciprocal, q);
+    }
+};
+
 struct QuantisedBlock {
     unsigned scale;             // e4m3 byte
     float values[kScaleBlock];  // e2m1 * scale, without the global scale; exact in bf16
@@ -64,12 +86,14 @@ __device__ __forceinline__ QuantisedBlock quantise_block(const float (&x)[kScale
     if (!finite) block.scale = 0x7fu;
     const float scale = e4m3_to_f32(block.scale);
     const float step = scale * global_scale;
-    const bool zero = step == 0.0f;
+    // A step of 0 has codes 0; an infinite one, of an absurd given global scale, leaves only signs.
+    const bool zero = step == 0.0f || !finite, infinite = step > 3.402823466e38f;
+    const ExactDivisor divisor(zero || infinite ? 1.0f : step);
     block.codes = 0;
 #pragma unroll
     for (unsigned i = 0; i < kScaleBlock; ++i) {
-        const float magnitude = zero || !finite ? 0.0f : round_to_e2m1(ptx::div_rn(fabsf(x[i]), step));
-        const unsigned sign = zero || !finite ? 0u : __float_as_uint(x[i]) >> 31;
+        const float magnitude = zero || infinite ? 0.0f : round_to_e2m1(divisor.quotient(fabsf(x[i])));
+        const unsigned sign = zero ? 0u : __float_as_uint(x[i]) >> 31;
         block.codes |= static_cast<unsigned long long>(e2m1_code(magnitude) | sign << 3) << (4 * i);
         block.values[i] = (sign ? -magnitude : magnitude) * scale;
     }

@@ -34,6 +34,8 @@ struct KernelPlan {
     unsigned groups, groups_kept;  // groups 1: none
     GroupScore group_score;
     bool renormalise;
+    // Calls that use none of the options (given(), below) have kernels of their own, without the code for them.
+    bool plain;
     // The operands. Products: all pairs (gate plane i, token plane j) with i + j < product_order.
     GateForm gate_form;
     unsigned gate_planes;
@@ -86,6 +88,39 @@ NVFP4R_ON_BOTH constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
     return round_up(4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens, 16);
 }
 
+// router_sm90_batch.cu: experts in blocks of one warpgroup's wgmma, tokens in a ring of shared-memory buffers.
+inline constexpr unsigned kWarpgroupExperts = 64;
+inline constexpr unsigned kBatchBuffers = 3;  // one is multiplied, one may still be, one is written
+
+/// K chunks of a buffer: as many as give every thread a block of 16 values to bring.
+NVFP4R_ON_BOTH constexpr unsigned batch_stage_chunks(const KernelPlan& plan) {
+    const unsigned blocks = plan.token_tiles * kTokenTile * (kChunk / kScaleBlock);
+    const unsigned chunks = plan.warps * kWarp / blocks, all = ceil_div(plan.hidden, kChunk);
+    const unsigned most = chunks < all ? chunks : all;
+    return most > 1 ? most : 1;
+}
+/// Floats of a token's logits in shared memory; the four more keep the accumulators' stores off each other's banks.
+NVFP4R_ON_BOTH constexpr unsigned batch_logit_stride(const KernelPlan& plan) {
+    return round_up(plan.experts, kWarp) + 4;
+}
+/// Bytes of the token buffers, and how many warps select: as many as find room where the buffers were, or in 96 KiB.
+NVFP4R_ON_BOTH constexpr unsigned batch_ring_bytes(const KernelPlan& plan) {
+    return kBatchBuffers * batch_stage_chunks(plan) * plan.token_planes * plan.token_tiles * kTokenTile * kChunk * 2;
+}
+NVFP4R_ON_BOTH constexpr unsigned batch_select_warps(const KernelPlan& plan) {
+    constexpr unsigned kRoom = 96 << 10;
+    const unsigned ring = batch_ring_bytes(plan), room = ring > kRoom ? ring : kRoom;
+    const unsigned warps = room / select_space_bytes(plan);
+    return warps < plan.warps ? warps : plan.warps;
+}
+/// Dynamic shared memory of router_sm90_batch.cu (struct BatchShared).
+NVFP4R_ON_BOTH constexpr unsigned batch_shared_bytes(const KernelPlan& plan) {
+    const unsigned ring = batch_ring_bytes(plan), select = batch_select_warps(plan) * select_space_bytes(plan);
+    const unsigned logits = 4 * plan.token_tiles * kTokenTile * (batch_logit_stride(plan) + 1);
+    // The ring's alignment is the struct's.
+    return round_up(round_up(ring > select ? ring : select, 1024) + logits, 1024);
+}
+
 // router_sm100.cu: experts in blocks of one multiply, K in stages of one 128-byte row of operands.
 inline constexpr unsigned kMmaExperts = 128;
 inline constexpr unsigned kOperandRow = 128;   // bytes: 256 e2m1 or 64 bf16 values
@@ -132,69 +167,68 @@ inline constexpr float kNvfp4GateFactor = 256.0f;
 
 /// One launch. Strides count elements of the tensor's own type.
 struct RouterParams {
+    // What every call needs comes first: each 64 bytes of the block that a launch touches are fetched anew.
     long long tokens;     // M of the whole call
     long long first_row;  // of this launch's first tile
-    // Gate, owned by the router and constant while it lives.
-    const void* gate_codes[3];   // per plane
+    const void* hidden;
+    long long hidden_stride;
+    unsigned* mailbox;            // [tile][token][slice][expert], kEmptyPacket between launches
+    unsigned long long* tickets;  // [tile], 0 between launches
+    void* weights;
+    long long weights_stride;
+    void* ids;
+    long long ids_stride;
+    const float* bias;  // [E] or null
+    float alpha;        // global scale of the gate; times the tokens', when they share one
+    float renormalise_eps;
+    float routed_scaling;
+    float hidden_global_scale;   // quantised tokens: the static scale, 0: from the amax
+    const void* gate_codes[3];   // per plane; owned by the router and constant while it lives
     const void* gate_scales[3];  // per plane; NVFP4 only
-    const float* bias;           // [E] or null
+    // Options of the gate.
     const float* linear_bias;
     const float* image_bias;
     const float* expert_factor;
     const int* table;  // [vocabulary, table_k] or null
     long long vocabulary;
     int table_k;
-    float alpha;  // global scale of the gate times the factor of its form
-    // Tokens.
-    const void* hidden;
-    long long hidden_stride;
+    float soft_cap;  // 0: none
+    float shared_weight;
+    int shared_slots;
+    int shared_first_id;
+    // Options of the tokens.
+    int hidden_vector;                   // 1: rows can be read 16 bytes at a time
     const unsigned char* hidden_scales;  // NVFP4 tokens
-    const float* hidden_global_scales;   // NVFP4 tokens: one each, or null
-    float hidden_global_scale;  // NVFP4 tokens: one for all. Quantised tokens: the static scale, 0: from the amax
-    int hidden_scales_atoms;    // NVFP4 tokens: 1 = 128x4 layout
-    int hidden_vector;          // 1: rows can be read 16 bytes at a time
+    const float* hidden_global_scales;   // NVFP4 tokens: one each, or null: alpha holds the one for all
+    int hidden_scales_atoms;             // NVFP4 tokens: 1 = 128x4 layout
+    int token_ids_wide;                  // 1: 64 bits each
     const int* num_valid;
     const unsigned char* mask;
     const unsigned char* image_mask;
     const void* token_ids;
-    int token_ids_wide;  // 1: 64 bits each
     const int* forced_ids;
     long long forced_stride;
     const int* logit_to_physical;
     const int* replica_count;
     int replicas;
     int replica_by_row;  // 0: always slot 0
-    // Arithmetic of the model.
-    float soft_cap;  // 0: none
-    float renormalise_eps;
-    float routed_scaling;
-    float shared_weight;
-    int shared_slots;
-    int shared_first_id;
-    // Outputs.
-    void* weights;
-    long long weights_stride;
+    // Options of the outputs.
     int weights_bf16;
-    int ids_wide;    // 1: 64 bits each
-    int ids_packed;  // 1: id << 16 | bf16 weight
-    void* ids;
-    long long ids_stride;
+    int ids_wide;           // 1: 64 bits each
+    int ids_packed;         // 1: id << 16 | bf16 weight
+    int logical_ids_short;  // 1: 16 bits each
     float* logits;
     long long logits_stride;
     float* scores;
     long long scores_stride;
     void* logical_ids;
     long long logical_ids_stride;
-    int logical_ids_short;  // 1: 16 bits each
     int* tokens_per_expert;
     unsigned char* codes_out;
     unsigned char* scales_out;
     float* global_scales_out;
     int scales_out_atoms;
     unsigned* error_flag;
-    // Join of the K slices: one launch slot's memory.
-    unsigned* mailbox;            // [tile][token][slice][expert], kEmptyPacket between launches
-    unsigned long long* tickets;  // [tile], 0 between launches
 };
 
 }  // namespace nvfp4r

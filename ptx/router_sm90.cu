@@ -92,7 +92,7 @@ __device__ __forceinline__ void multiply_chunk(const RouterParams& p, const Deco
         CodesOut out{false, tile.first_row + token, k};
         if constexpr (kPlan.quantise_tokens) {
             scale = shared.token_scale[token];
-            out.write = p.codes_out && group == 0 && token < tile.rows && k < kPlan.hidden;
+            out.write = given(p.codes_out) && group == 0 && token < tile.rows && k < kPlan.hidden;
         }
         token_planes(raw[n], p, scale, out, planes[n]);
     }
@@ -123,12 +123,14 @@ __device__ __forceinline__ void store_partial(DecodeShared& shared, unsigned war
 /// Sums over the CTA's warps and sends them.
 __device__ __forceinline__ void send_packets(const RouterParams& p, const DecodeShared& shared, const Tile& tile,
                                              unsigned group, unsigned slice, unsigned thread) {
+#pragma unroll 1
     for (unsigned i = thread; i < tile.rows * kTileExperts; i += kThreads) {
         const unsigned token = i / kTileExperts, expert = group * kTileExperts + i % kTileExperts;
         if (expert >= kPlan.experts) continue;
         float sum = shared.partial[0][token][i % kTileExperts];
 #pragma unroll
         for (unsigned w = 1; w < kPlan.warps_k; ++w) sum += shared.partial[w][token][i % kTileExperts];
+        sum *= kGateFactor;
         if constexpr (kScaleTokens) sum *= shared.token_scale[token];
         send_packet(p, tile, token, slice, expert, sum);
     }
@@ -174,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
                 }
             store_partial(shared, warp, lane, acc);
         }
-        if (p.global_scales_out && kPlan.quantise_tokens && blockIdx.x == 0)
+        if (given(p.global_scales_out) && kPlan.quantise_tokens && blockIdx.x == 0)
             for (unsigned t = thread; t < tile.rows; t += kThreads)
                 p.global_scales_out[tile.first_row + t] =
                     row_is_valid(p, tile.first_row + t) ? shared.token_scale[t] : 0.0f;

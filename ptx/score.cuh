@@ -26,10 +26,17 @@ __device__ __forceinline__ float exp_difference(float a, float b) {
     return fmaf(power, left, power);
 }
 
+/// a / b within an ulp, for b well inside the range of normal numbers: rcp with one correction of the quotient.
+__device__ __forceinline__ float divide(float a, float b) {
+    const float r = ptx::rcp_approx_ftz(b);
+    const float q = a * r;
+    return fmaf(fmaf(-q, b, a), r, q);
+}
+
 /// log(1 + t) for 0 <= t <= 1 by 2 atanh(t / (2 + t)): no cancellation however small t is. The polynomial is
 /// (atanh(s) / s - 1) / s^2 in s^2 on [0, 1/9], within 2^-25.
 __device__ __forceinline__ float log1p_unit(float t) {
-    const float s = ptx::div_rn(t, 2.0f + t);
+    const float s = divide(t, 2.0f + t);
     const float z = s * s;
     float p = fmaf(z, 0.13425749f, 0.141183099f);
     p = fmaf(z, p, 0.200037803f);
@@ -40,7 +47,7 @@ __device__ __forceinline__ float log1p_unit(float t) {
 
 __device__ __forceinline__ float sigmoid(float x) {
     const float t = exp_f32(-fabsf(x));
-    return ptx::div_rn(x >= 0.0f ? 1.0f : t, 1.0f + t);
+    return divide(x >= 0.0f ? 1.0f : t, 1.0f + t);
 }
 
 __device__ __forceinline__ float sqrt_softplus(float x) {
@@ -56,7 +63,7 @@ __device__ __forceinline__ float soft_cap(float x, float c) {
     // Odd Taylor polynomial of tanh up to a^9: within 2^-24 for a <= 0.25.
     const float small =
         fmaf(a * z, fmaf(z, fmaf(z, fmaf(z, 62.0f / 2835.0f, -17.0f / 315.0f), 2.0f / 15.0f), -1.0f / 3.0f), a);
-    const float large = ptx::div_rn(1.0f - t, 1.0f + t);
+    const float large = divide(1.0f - t, 1.0f + t);
     const float tanh = a < 0.25f ? small : large;
     return c * (y < 0.0f ? -tanh : (y == y ? tanh : y));
 }

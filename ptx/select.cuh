@@ -13,6 +13,7 @@
 #include "isa/memory.cuh"
 #include "isa/warp.cuh"
 #include "kernel_plan.h"
+#include "options.cuh"
 #include "score.cuh"
 
 namespace nvfp4r {
@@ -85,11 +86,11 @@ __device__ __forceinline__ float softmax_share(float logit, float largest) {
 
 /// The logit as the contract has it: soft cap, then linear bias.
 __device__ __forceinline__ float correct_logit(const RouterParams& p, float logit, float linear_bias) {
-    if (p.soft_cap != 0.0f) logit = soft_cap(logit, p.soft_cap);
+    if (!kPlan.plain && p.soft_cap != 0.0f) logit = soft_cap(logit, p.soft_cap);
     return logit + linear_bias;
 }
 __device__ __forceinline__ float row_linear_bias(const RouterParams& p, unsigned expert) {
-    return p.linear_bias ? ptx::ld_global_nc_f32(p.linear_bias + expert) : 0.0f;
+    return given(p.linear_bias) ? ptx::ld_global_nc_f32(p.linear_bias + expert) : 0.0f;
 }
 
 /// Selection bias of an expert for this row.
@@ -99,13 +100,14 @@ __device__ __forceinline__ float row_bias(const RouterParams& p, bool image, uns
 }
 
 __device__ __forceinline__ bool is_image_row(const RouterParams& p, long long row) {
-    return p.image_bias && p.image_mask && p.image_mask[row] != 0;
+    return given(p.image_bias) && given(p.image_mask) && p.image_mask[row] != 0;
 }
 
 /// Keys of experts in groups that are not kept become kKeyExcluded. The team has synchronised on the keys.
 template <unsigned kTeam>
 __device__ __forceinline__ void limit_groups(SelectSpace& space, unsigned thread) {
     constexpr unsigned kWidth = kPlan.experts / kPlan.groups;
+#pragma unroll 1
     for (unsigned g = thread; g < kPlan.groups; g += kTeam) {
         float best = -kInfinity, second = -kInfinity;
         for (unsigned i = 0; i < kWidth; ++i) {
@@ -117,6 +119,7 @@ __device__ __forceinline__ void limit_groups(SelectSpace& space, unsigned thread
         space.group_key[g] = order_key(alone ? best : best + second);
     }
     team_sync<kTeam>();
+#pragma unroll 1
     for (unsigned e = thread; e < kPlan.experts; e += kTeam) {
         const unsigned own = e / kWidth;
         const unsigned key = space.group_key[own];
@@ -155,15 +158,27 @@ __device__ __forceinline__ float count_before(const SelectSpace& space, unsigned
     const unsigned own = index / kPlan.top_k;
     const unsigned key = space.candidate_key[index];
     float count = part == own % kPartsPerCandidate ? static_cast<float>(index - own * kPlan.top_k) : 0.0f;
+    float other = 0.0f;  // a second chain of sums
     for (unsigned list = part; list < kLists; list += kPartsPerCandidate) {
         // Equal keys of lists with lower experts come before; the own list is counted already.
         const unsigned above = list < own ? key - 1 : (list > own ? key : 0xffffffffu);
         const unsigned* keys = space.candidate_key + list * kPlan.top_k;
+        if constexpr (kPlan.top_k % 4 == 0) {
 #pragma unroll
-        for (unsigned i = 0; i < kPlan.top_k; ++i)
-            if (keys[i] > above) count += 1.0f;
+            for (unsigned i = 0; i < kPlan.top_k; i += 4) {
+                const uint4 v = *reinterpret_cast<const uint4*>(keys + i);
+                if (v.x > above) count += 1.0f;
+                if (v.y > above) other += 1.0f;
+                if (v.z > above) count += 1.0f;
+                if (v.w > above) other += 1.0f;
+            }
+        } else {
+#pragma unroll
+            for (unsigned i = 0; i < kPlan.top_k; ++i)
+                if (keys[i] > above) (i % 2 ? other : count) += 1.0f;
+        }
     }
-    return count;
+    return count + other;
 }
 
 /// best_id and best_value of the k experts whose keys are greatest.
@@ -252,21 +267,21 @@ __device__ __forceinline__ float weight_of(const RouterParams& p, const SelectSp
 /// One slot of the row's outputs.
 __device__ __forceinline__ void write_slot(const RouterParams& p, long long row, unsigned slot, int id, float weight) {
     const long long at = row * p.weights_stride + slot;
-    if (p.weights_bf16)
+    if (enabled(p.weights_bf16))
         static_cast<unsigned short*>(p.weights)[at] = static_cast<unsigned short>(ptx::cvt_rn_bf16_f32(weight));
-    else if (p.weights)
+    else if (kPlan.plain || p.weights)
         static_cast<float*>(p.weights)[at] = weight;
     const long long id_at = row * p.ids_stride + slot;
-    if (p.ids_packed)
+    if (enabled(p.ids_packed))
         static_cast<unsigned*>(p.ids)[id_at] = static_cast<unsigned>(id) << 16 | ptx::cvt_rn_bf16_f32(weight);
-    else if (p.ids_wide)
+    else if (enabled(p.ids_wide))
         static_cast<long long*>(p.ids)[id_at] = id;
     else
         static_cast<int*>(p.ids)[id_at] = id;
 }
 
 __device__ __forceinline__ void write_logical_id(const RouterParams& p, long long row, unsigned slot, int id) {
-    if (!p.logical_ids) return;
+    if (!given(p.logical_ids)) return;
     const long long at = row * p.logical_ids_stride + slot;
     if (p.logical_ids_short)
         static_cast<short*>(p.logical_ids)[at] = static_cast<short>(id);
@@ -278,7 +293,8 @@ __device__ __forceinline__ void write_logical_id(const RouterParams& p, long lon
 template <unsigned kTeam>
 __device__ __forceinline__ void write_row(const RouterParams& p, const SelectSpace& space, long long row,
                                           unsigned thread) {
-    const unsigned width = kPlan.top_k + static_cast<unsigned>(p.shared_slots);
+    const unsigned width = kPlan.top_k + (kPlan.plain ? 0u : static_cast<unsigned>(p.shared_slots));
+#pragma unroll 1
     for (unsigned slot = thread; slot < width; slot += kTeam) {
         if (slot >= kPlan.top_k) {
             write_slot(p, row, slot, p.shared_first_id + static_cast<int>(slot - kPlan.top_k), p.shared_weight);
@@ -286,30 +302,32 @@ __device__ __forceinline__ void write_row(const RouterParams& p, const SelectSpa
         }
         int id = space.best_id[slot];
         float weight = weight_of(p, space, slot);
-        if (p.expert_factor && id >= 0) weight *= p.expert_factor[id];
+        if (given(p.expert_factor) && id >= 0) weight *= p.expert_factor[id];
         if (!(weight == weight)) weight = 0.0f;
         write_logical_id(p, row, slot, id);
-        if (p.logit_to_physical && id >= 0) {
+        if (given(p.logit_to_physical) && id >= 0) {
             const int count = p.replica_count[id];
             const int replica = p.replica_by_row && count > 1 ? static_cast<int>((row + slot) % count) : 0;
             id = p.logit_to_physical[static_cast<long long>(id) * p.replicas + replica];
         }
         write_slot(p, row, slot, id, weight);
-        if (p.tokens_per_expert && id >= 0) ptx::red_relaxed_gpu_add_s32(p.tokens_per_expert + id, 1);
+        if (given(p.tokens_per_expert) && id >= 0) ptx::red_relaxed_gpu_add_s32(p.tokens_per_expert + id, 1);
     }
 }
 
 /// The outputs of a padding row.
 template <unsigned kTeam>
 __device__ __forceinline__ void write_padding_row(const RouterParams& p, long long row, unsigned thread) {
-    const unsigned width = kPlan.top_k + static_cast<unsigned>(p.shared_slots);
+    const unsigned width = kPlan.top_k + (kPlan.plain ? 0u : static_cast<unsigned>(p.shared_slots));
+#pragma unroll 1
     for (unsigned slot = thread; slot < width; slot += kTeam) {
         write_slot(p, row, slot, -1, 0.0f);
         if (slot < kPlan.top_k) write_logical_id(p, row, slot, -1);
     }
+#pragma unroll 1
     for (unsigned e = thread; e < kPlan.experts; e += kTeam) {
-        if (p.logits) p.logits[row * p.logits_stride + e] = 0.0f;
-        if (p.scores) p.scores[row * p.scores_stride + e] = 0.0f;
+        if (given(p.logits)) p.logits[row * p.logits_stride + e] = 0.0f;
+        if (given(p.scores)) p.scores[row * p.scores_stride + e] = 0.0f;
     }
 }
 
@@ -321,11 +339,14 @@ __device__ __forceinline__ void select_row(const RouterParams& p, SelectSpace& s
                                            unsigned thread, const BiasOf& bias_of) {
     float largest = -kInfinity, total = 0.0f;
     if constexpr (kPlan.score == Score::Softmax) {
+#pragma unroll 1
         for (unsigned e = thread; e < kPlan.experts; e += kTeam) largest = fmaxf(largest, value[e]);
         largest = team_reduce<kTeam, false>(largest, space, thread);
+#pragma unroll 1
         for (unsigned e = thread; e < kPlan.experts; e += kTeam) total += softmax_share(value[e], largest);
         total = team_reduce<kTeam, true>(total, space, thread);
     }
+#pragma unroll 1
     for (unsigned e = thread; e < kPaddedExperts; e += kTeam) {
         unsigned key = kKeyExcluded;
         if (e < kPlan.experts) {
@@ -334,14 +355,14 @@ __device__ __forceinline__ void select_row(const RouterParams& p, SelectSpace& s
             if constexpr (kPlan.score == Score::Softmax)
                 act =
                     logit != logit ? logit : (total > 0.0f ? ptx::div_rn(softmax_share(logit, largest), total) : 0.0f);
-            if (p.logits) p.logits[row * p.logits_stride + e] = logit;
-            if (p.scores) p.scores[row * p.scores_stride + e] = act;
+            if (given(p.logits)) p.logits[row * p.logits_stride + e] = logit;
+            if (given(p.scores)) p.scores[row * p.scores_stride + e] = act;
             if constexpr (kPlan.weighting == Weighting::Score) value[e] = act;
             key = order_key(act + bias_of(e));
         }
         space.key[e] = key;
     }
-    if (p.forced_ids || p.table) {
+    if (given(p.forced_ids) || given(p.table)) {
         team_sync<kTeam>();
         take_given_ids(p, space, value, row, thread);
     } else {

@@ -57,10 +57,14 @@ __device__ __forceinline__ void find_token_scales(const RouterParams& p, float (
     if constexpr (kPlan.quantise_tokens) {
         if (from_amax) {
             ptx::bar_sync();
-            for (unsigned t = 0; t < tile.rows; ++t) {
+            // A warp takes a row, or where there are more warps than rows, a part of one.
+            constexpr unsigned kWarps = kThreads / kWarp, kParts = kWarps > kTileTokens ? kWarps / kTileTokens : 1;
+            for (unsigned item = thread / kWarp; item < tile.rows * kParts; item += kWarps) {
+                const unsigned t = item / kParts, part = item % kParts;
                 if (!row_is_valid(p, tile.first_row + t)) continue;
                 unsigned amax = 0;
-                for (unsigned b = thread; b < kPlan.hidden / kScaleBlock; b += kThreads)
+#pragma unroll 4
+                for (unsigned b = part * kWarp + thread % kWarp; b < kPlan.hidden / kScaleBlock; b += kParts * kWarp)
                     amax = max(amax, block_amax(load_block<kPlan.token_form>(p, tile.first_row + t, b * kScaleBlock,
                                                                              kPlan.hidden)));
                 amax = ptx::redux_sync_max_u32(amax);

@@ -4,6 +4,7 @@
 
 #include "isa/memory.cuh"
 #include "nvfp4.cuh"
+#include "options.cuh"
 #include "router_params.h"
 
 namespace nvfp4r {
@@ -35,7 +36,7 @@ __device__ __forceinline__ RawBlock<kForm> load_block(const RouterParams& p, lon
     RawBlock<kForm> block;
     if constexpr (kForm == TokenForm::Nvfp4) {
         const auto* codes = static_cast<const unsigned char*>(p.hidden) + row * (p.hidden_stride / 2) + k / 2;
-        if (p.hidden_vector) {
+        if (kPlan.plain || p.hidden_vector) {
             const ptx::Words2 v = ptx::ld_global_nc_v2(codes);
             block.word[0] = v.x;
             block.word[1] = v.y;
@@ -54,7 +55,7 @@ __device__ __forceinline__ RawBlock<kForm> load_block(const RouterParams& p, lon
         constexpr unsigned kBytes = kForm == TokenForm::F32 ? 4 : 2;
         const auto* values = static_cast<const unsigned char*>(p.hidden) + (row * p.hidden_stride + k) * kBytes;
         constexpr unsigned kWords = RawBlock<kForm>::kWords;
-        if (p.hidden_vector) {
+        if (kPlan.plain || p.hidden_vector) {
 #pragma unroll
             for (unsigned i = 0; i < kWords; i += 4) {
                 const ptx::Words4 v = ptx::ld_global_nc_v4(values + 4 * i);
@@ -163,8 +164,8 @@ __device__ __forceinline__ void quantise_planes(const RawBlock<kForm>& block, fl
 /// Whether a row is routed at all. The values of other rows are never read.
 __device__ __forceinline__ bool row_is_valid(const RouterParams& p, long long row) {
     if (row >= p.tokens) return false;
-    if (p.num_valid && row >= *p.num_valid) return false;
-    return !p.mask || p.mask[row] != 0;
+    if (given(p.num_valid) && row >= *p.num_valid) return false;
+    return !given(p.mask) || p.mask[row] != 0;
 }
 
 /// Largest magnitude of a block as the bits of a non-negative f32; infinities and NaN count as nothing, since they make

@@ -155,7 +155,7 @@ void GpuRouter::clear_outputs(const nvfp4r_call& call, CUstream stream) const {
 
 void GpuRouter::launch(const nvfp4r_call& call, CUstream stream) {
     const DriverApi& api = context_->api();
-    const Variant& variant = variants_.get(token_form(call.hidden_type), call.tokens);
+    const Variant& variant = variants_.get(token_form(call.hidden_type), call.tokens, is_plain(call, settings_, gate_));
     const Plan& plan = variant.plan;
     const LaunchSlot& slot = slots_->get(stream, is_capturing(stream));
     RouterParams params = make_params(call, settings_, gate_);

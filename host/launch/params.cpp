@@ -76,6 +76,16 @@ TokenForm token_form(nvfp4r_dtype hidden_type) {
     }
 }
 
+bool is_plain(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate) {
+    const bool gate_options = gate.linear_bias.address() || gate.expert_factor.address() || gate.table.address() ||
+                              settings.logit_soft_cap != 0.0f || settings.shared_slots != 0;
+    const bool inputs = call.num_valid || call.mask || call.image_mask || call.forced_ids || call.logit_to_physical;
+    const bool outputs = call.logits || call.scores || call.logical_ids || call.tokens_per_expert ||
+                         call.hidden_codes_out || call.hidden_scales_out || call.hidden_global_scales_out;
+    return !gate_options && !inputs && !outputs && rows_are_aligned(call) && call.weights &&
+           call.weights_type == NVFP4R_F32 && call.ids_type == NVFP4R_I32;
+}
+
 RouterParams make_params(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate) {
     RouterParams p{};
     p.tokens = call.tokens;

@@ -13,12 +13,15 @@ struct DeviceGate {
     CUtensorMap operand_map{};  // Blackwell: over codes[0], which holds all planes
     DeviceBuffer bias, linear_bias, image_bias, expert_factor, table;
     uint32_t planes = 0;
-    float alpha = 1.0f;  // global scale of the gate times the factor of its packed form
+    float alpha = 1.0f;  // global scale
     uint64_t vocabulary = 0;
     uint32_t table_k = 0;
 };
 
 TokenForm token_form(nvfp4r_dtype hidden_type);
+
+/// Whether the kernel without options serves the call: aligned tokens in, f32 weights and 32-bit ids out, nothing else.
+bool is_plain(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate);
 
 /// All but the mailbox and the first row. Every pointer of `call` is device memory.
 RouterParams make_params(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate);

@@ -19,7 +19,7 @@ void upload_tiles(const Context& context, const RouterPlanInput& input, DeviceGa
         planes.push_back(pack_bf16(input.gate->weight, input.gate->experts, input.gate->hidden));
     } else {
         for (const Nvfp4Matrix& term : input.terms) planes.push_back(pack_nvfp4(term));
-        device.alpha = input.terms.at(0).global_scale * kNvfp4GateFactor;
+        device.alpha = input.terms.at(0).global_scale;
     }
     device.planes = static_cast<uint32_t>(planes.size());
     for (uint32_t q = 0; q < device.planes; ++q) {

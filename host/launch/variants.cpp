@@ -17,46 +17,44 @@ VariantSet::~VariantSet() {
     api.cuCtxPopCurrent(&popped);
 }
 
-std::atomic<const Variant*>& VariantSet::place(TokenForm form, TokenBand band) {
-    return ready_[static_cast<uint32_t>(form) * kTokenBands + static_cast<uint32_t>(band)];
+std::atomic<const Variant*>& VariantSet::place(const Key& key) {
+    const uint32_t index = static_cast<uint32_t>(key.form) * kTokenBands + static_cast<uint32_t>(key.band);
+    return ready_[2 * index + (key.plain ? 1 : 0)];
 }
 
-const Variant& VariantSet::get(TokenForm form, int64_t tokens) {
-    const TokenBand band = token_band(tokens);
-    if (const Variant* variant = place(form, band).load(std::memory_order_acquire)) return *variant;
-    return publish(form, band, make(form, band));
+const Variant& VariantSet::get(TokenForm form, int64_t tokens, bool plain) {
+    const Key key{form, token_band(tokens), plain};
+    if (const Variant* variant = place(key).load(std::memory_order_acquire)) return *variant;
+    return publish(key, make(key));
 }
 
-const Variant& VariantSet::publish(TokenForm form, TokenBand band, std::unique_ptr<Variant> variant) {
+const Variant& VariantSet::publish(const Key& key, std::unique_ptr<Variant> variant) {
     const std::lock_guard lock(mutex_);
-    if (const Variant* first = place(form, band).load(std::memory_order_relaxed)) {
+    if (const Variant* first = place(key).load(std::memory_order_relaxed)) {
         const ContextScope scope(*context_);
         context_->api().cuModuleUnload(variant->module);
         return *first;
     }
     owned_.push_back(std::move(variant));
-    place(form, band).store(owned_.back().get(), std::memory_order_release);
+    place(key).store(owned_.back().get(), std::memory_order_release);
     return *owned_.back();
 }
 
 void VariantSet::prepare(int64_t max_tokens) {
-    struct Item {
-        TokenForm form;
-        TokenBand band;
-    };
-    std::vector<Item> missing;
+    std::vector<Key> missing;
     const auto last = static_cast<uint32_t>(token_band(std::max<int64_t>(max_tokens, 1)));
     for (uint32_t form = 0; form < kForms; ++form)
-        for (uint32_t band = 0; band <= last; ++band) {
-            const Item item{static_cast<TokenForm>(form), static_cast<TokenBand>(band)};
-            if (!place(item.form, item.band).load(std::memory_order_acquire)) missing.push_back(item);
-        }
+        for (uint32_t band = 0; band <= last; ++band)
+            for (const bool plain : {true, false}) {
+                const Key key{static_cast<TokenForm>(form), static_cast<TokenBand>(band), plain};
+                if (!place(key).load(std::memory_order_acquire)) missing.push_back(key);
+            }
     std::atomic<size_t> next{0};
     std::exception_ptr failure;
     std::mutex failure_mutex;
     const auto work = [&] {
         for (size_t i = next++; i < missing.size(); i = next++) try {
-                publish(missing[i].form, missing[i].band, make(missing[i].form, missing[i].band));
+                publish(missing[i], make(missing[i]));
             } catch (...) {
                 const std::lock_guard lock(failure_mutex);
                 failure = std::current_exception();
@@ -70,11 +68,11 @@ void VariantSet::prepare(int64_t max_tokens) {
     if (failure) std::rethrow_exception(failure);
 }
 
-std::unique_ptr<Variant> VariantSet::make(TokenForm form, TokenBand band) const {
+std::unique_ptr<Variant> VariantSet::make(const Key& key) const {
     const DriverApi& api = context_->api();
     const DeviceLimits& limits = context_->limits();
     auto variant = std::make_unique<Variant>();
-    variant->plan = make_plan(settings_, form, band, limits, wish_);
+    variant->plan = make_plan(settings_, key.form, key.band, limits, wish_, key.plain);
     const Plan& plan = variant->plan;
     const CompileRequest request = embedded_request(plan.source, target_for(limits.major, limits.minor).arch, {},
                                                     {{"kernel_plan.h", kernel_plan_header(plan.kernel)}});

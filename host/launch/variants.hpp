@@ -1,4 +1,5 @@
-// The compiled kernels of one router: one for each kind of token and each range of M, made when first needed.
+// The compiled kernels of one router: one for each kind of token, each range of M, with and without
+// the options of a call; made when first needed.
 #pragma once
 
 #include <array>
@@ -28,23 +29,28 @@ class VariantSet {
     VariantSet& operator=(const VariantSet&) = delete;
 
     /// The variant for a call; compiled and loaded on first use, afterwards one atomic load. Thread safe.
-    const Variant& get(TokenForm form, int64_t tokens);
+    const Variant& get(TokenForm form, int64_t tokens, bool plain);
 
     /// Makes every variant that calls of up to `max_tokens` need, several at a time.
     void prepare(int64_t max_tokens);
 
   private:
-    std::atomic<const Variant*>& place(TokenForm form, TokenBand band);
-    std::unique_ptr<Variant> make(TokenForm form, TokenBand band) const;
+    struct Key {
+        TokenForm form;
+        TokenBand band;
+        bool plain;
+    };
+    std::atomic<const Variant*>& place(const Key& key);
+    std::unique_ptr<Variant> make(const Key& key) const;
     /// Keeps `variant` unless another thread was first; returns the one that stays.
-    const Variant& publish(TokenForm form, TokenBand band, std::unique_ptr<Variant> variant);
+    const Variant& publish(const Key& key, std::unique_ptr<Variant> variant);
 
     static constexpr uint32_t kForms = 4;
     std::shared_ptr<const GpuContext> context_;
     const nvfp4r_settings settings_;
     const TileWish wish_;
     std::mutex mutex_;
-    std::array<std::atomic<const Variant*>, kForms * kTokenBands> ready_{};
+    std::array<std::atomic<const Variant*>, 2 * kForms * kTokenBands> ready_{};
     std::vector<std::unique_ptr<Variant>> owned_;
 };
 

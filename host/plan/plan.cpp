@@ -10,7 +10,7 @@
 namespace nvfp4r {
 namespace {
 
-constexpr std::array<int64_t, kTokenBands> kBandLimits = {8, 16, 64, 256, NVFP4R_MAX_TOKENS};
+constexpr std::array<int64_t, kTokenBands> kBandLimits = {8, 16, 64, 256, 2048, 4096, NVFP4R_MAX_TOKENS};
 constexpr int64_t kTilesPerLaunch = 65535;  // grid.y
 
 void set_operands(const nvfp4r_settings& settings, TokenForm tokens, KernelPlan& kernel) {
@@ -27,8 +27,7 @@ void set_operands(const nvfp4r_settings& settings, TokenForm tokens, KernelPlan&
         default:
             fail(NVFP4R_UNSUPPORTED,
                  "precision {}: the GPU kernels have nvfp4, nvfp4x2, nvfp4x3, nvfp4-w, nvfp4x2-w and bf16; rescore "
-                 "runs on the "
-                 "CPU device",
+                 "runs on the CPU device",
                  static_cast<int>(settings.precision));
     }
     if (tokens == TokenForm::Nvfp4) {
@@ -87,23 +86,26 @@ uint32_t selecting_ctas(const Plan& plan, int64_t tokens) {
 }
 
 Plan make_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
-               const TileWish& wish) {
+               const TileWish& wish, bool plain) {
     const bool hopper = target_for(device.major, device.minor).family == KernelFamily::kWgmma;
-    return (hopper ? make_hopper_plan : make_blackwell_plan)(settings, tokens, band, device, wish);
+    Plan plan = (hopper ? make_hopper_plan : make_blackwell_plan)(settings, tokens, band, device, wish);
+    plan.kernel.plain = plain;
+    return plan;
 }
 
 std::string kernel_plan_header(const KernelPlan& plan) {
     return fmt::format(
         "#pragma once\n#include \"router_params.h\"\nnamespace nvfp4r {{\ninline constexpr KernelPlan kPlan{{\n"
         ".experts = {}, .hidden = {}, .top_k = {}, .score = Score({}), .weighting = Weighting({}), .groups = {},\n"
-        ".groups_kept = {}, .group_score = GroupScore({}), .renormalise = {}, .gate_form = GateForm({}), .gate_planes "
+        ".groups_kept = {}, .group_score = GroupScore({}), .renormalise = {}, .plain = {}, .gate_form = GateForm({}), "
+        ".gate_planes "
         "= {},\n"
         ".token_form = TokenForm({}), .token_planes = {}, .quantise_tokens = {}, .product_order = {}, .token_tiles = "
         "{},\n"
         ".expert_tiles = {}, .warps = {}, .warps_k = {}, .slices = {}, .chunks_per_warp = {}, .ctas_per_sm = "
         "{}, .stages = {}, .tmem_columns = {}}};\n}}\n",
         plan.experts, plan.hidden, plan.top_k, static_cast<unsigned>(plan.score), static_cast<unsigned>(plan.weighting),
-        plan.groups, plan.groups_kept, static_cast<unsigned>(plan.group_score), plan.renormalise,
+        plan.groups, plan.groups_kept, static_cast<unsigned>(plan.group_score), plan.renormalise, plan.plain,
         static_cast<unsigned>(plan.gate_form), plan.gate_planes, static_cast<unsigned>(plan.token_form),
         plan.token_planes, plan.quantise_tokens, plan.product_order, plan.token_tiles, plan.expert_tiles, plan.warps,
         plan.warps_k, plan.slices, plan.chunks_per_warp, plan.ctas_per_sm, plan.stages, plan.tmem_columns);

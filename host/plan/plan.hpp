@@ -25,8 +25,8 @@ struct TileWish {
 };
 
 /// Calls are served by a few variants, each for a range of M.
-enum class TokenBand : uint32_t { kUpTo8, kUpTo16, kUpTo64, kUpTo256, kAny };
-inline constexpr uint32_t kTokenBands = 5;
+enum class TokenBand : uint32_t { kUpTo8, kUpTo16, kUpTo64, kUpTo256, kUpTo2048, kUpTo4096, kAny };
+inline constexpr uint32_t kTokenBands = 7;
 TokenBand token_band(int64_t tokens);
 /// The largest M of a band; NVFP4R_MAX_TOKENS for the last.
 int64_t band_limit(TokenBand band);
@@ -50,8 +50,9 @@ uint32_t selecting_ctas(const Plan& plan, int64_t tokens);
 
 /// Throws UNSUPPORTED for a precision or a device without a kernel, INVALID_ARGUMENT for a wish that breaks a limit,
 /// with the limit.
+/// `plain`: for calls without any option (KernelPlan::plain).
 Plan make_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
-               const TileWish& wish);
+               const TileWish& wish, bool plain = false);
 
 /// The plan as the constants a kernel is compiled with (text of kernel_plan.h).
 std::string kernel_plan_header(const KernelPlan& plan);

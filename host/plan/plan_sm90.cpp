@@ -1,4 +1,4 @@
-// Tile shapes of the Hopper kernel (ptx/router_sm90.cu).
+// Tile shapes of the Hopper kernels (ptx/router_sm90.cu and ptx/router_sm90_batch.cu).
 #include <algorithm>
 
 #include "core/error.hpp"
@@ -7,19 +7,8 @@
 namespace nvfp4r {
 namespace {
 
-constexpr uint32_t kMaxWarps = 16;   // of a CTA: 512 threads leave each 128 registers
+constexpr uint32_t kMaxWarps = 14;   // of a CTA: two CTAs an SM leave each thread 72 registers
 constexpr uint32_t kMaxSlices = 16;  // packets a selecting thread holds at once
-
-uint32_t tokens_of_tile(TokenBand band, const TileWish& wish) {
-    if (wish.tokens_per_tile != 0) {
-        if (wish.tokens_per_tile % kTokenTile != 0 || wish.tokens_per_tile > kMaxTileTokens)
-            fail(NVFP4R_INVALID_ARGUMENT, "tokens_per_tile {}: this kernel takes 8, 16, 24 or 32",
-                 wish.tokens_per_tile);
-        return wish.tokens_per_tile;
-    }
-    if (band == TokenBand::kUpTo8) return 8;
-    return band == TokenBand::kUpTo16 ? 16 : kMaxTileTokens;
-}
 
 struct Split {
     uint32_t expert_tiles, slices, warps_k, chunks_per_warp;
@@ -54,7 +43,13 @@ Split choose_split(uint32_t experts, uint32_t chunks, uint32_t tiles, const Devi
     return best;
 }
 
-void check_wish(const TileWish& wish, uint32_t chunks) {
+/// The kernel that joins K slices across CTAs: few tokens, or sums that must not depend on M.
+void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLimits& device, const TileWish& wish,
+                 Plan& plan) {
+    plan.source = "router_sm90.cu";
+    plan.own_selectors = true;
+    KernelPlan& kernel = plan.kernel;
+    const uint32_t chunks = ceil_div(settings.hidden, kChunk);
     if (wish.k_tile != 0 && wish.k_tile != kChunk)
         fail(NVFP4R_INVALID_ARGUMENT, "k_tile {}: this kernel's K step is {}", wish.k_tile, kChunk);
     if (wish.stages > 2)
@@ -62,23 +57,16 @@ void check_wish(const TileWish& wish, uint32_t chunks) {
     if (wish.k_split > std::min(kMaxSlices, chunks))
         fail(NVFP4R_INVALID_ARGUMENT, "k_split {}: at most {} slices (K has {} steps of {}, a join holds {} packets)",
              wish.k_split, std::min(kMaxSlices, chunks), chunks, kChunk, kMaxSlices);
-}
+    if (wish.tokens_per_tile % kTokenTile != 0 || wish.tokens_per_tile > kMaxTileTokens)
+        fail(NVFP4R_INVALID_ARGUMENT, "tokens_per_tile {}: the kernels take 8, 16, 24, 32 and, with K unsplit, 64",
+             wish.tokens_per_tile);
+    const uint32_t narrowest = band == TokenBand::kUpTo8 ? 8 : (band == TokenBand::kUpTo16 ? 16 : kMaxTileTokens);
+    plan.tile_tokens = wish.tokens_per_tile ? wish.tokens_per_tile : narrowest;
 
-}  // namespace
-
-Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
-                      const TileWish& wish) {
-    Plan plan;
-    plan.source = "router_sm90.cu";
-    plan.kernel = problem_of(settings, tokens);
-    KernelPlan& kernel = plan.kernel;
-    const uint32_t chunks = ceil_div(settings.hidden, kChunk);
-    check_wish(wish, chunks);
     // A batch-invariant router splits K the same way for every M; only then are its sums the same.
     const TokenBand split_band = settings.batch_invariant ? TokenBand::kUpTo8 : band;
     const uint32_t split_tiles =
         split_band < TokenBand::kUpTo256 ? 1 : (split_band == TokenBand::kUpTo256 ? 8 : kJoinedTilesPerLaunch);
-    plan.tile_tokens = tokens_of_tile(band, wish);
     const Split split = choose_split(settings.experts, chunks, split_tiles, device, wish.k_split);
     kernel.token_tiles = plan.tile_tokens / kTokenTile;
     kernel.expert_tiles = split.expert_tiles;
@@ -87,34 +75,89 @@ Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBa
     kernel.chunks_per_warp = split.chunks_per_warp;
     // Selection has a thread an expert where that is possible.
     kernel.warps = std::max(split.warps_k, std::min(kMaxWarps, ceil_div(settings.experts, kWarp)));
-    // Two CTAs an SM leave 64 registers a thread, which only the smallest fragments fit.
+    // Two CTAs of 14 warps leave 72 registers a thread, which plain fragments of one expert tile fit.
     const bool small = kernel.gate_form == GateForm::Nvfp4 && kernel.gate_planes == 1 && kernel.token_planes == 1 &&
-                       !kernel.quantise_tokens && kernel.expert_tiles == 1 && kernel.token_tiles <= 2;
+                       !kernel.quantise_tokens && kernel.expert_tiles == 1;
     kernel.ctas_per_sm = small ? 2 : 1;
 
-    plan.threads = kernel.warps * kWarp;
     plan.producers = ceil_div(ceil_div(settings.experts, kExpertTile), kernel.expert_tiles) * kernel.slices;
     plan.shared_bytes = decode_shared_bytes(kernel);
+    set_launch_size(plan, band, true);
+    plan.reasons = {
+        fmt::format("token tile {}: {}", plan.tile_tokens,
+                    wish.tokens_per_tile ? "asked for" : "the narrowest multiply that this range of M fills"),
+        fmt::format("{} expert tiles of {} a CTA, K in {} slices: {} producing CTAs on {} multiprocessors",
+                    kernel.expert_tiles, kExpertTile, kernel.slices, plan.producers, device.multiprocessors),
+        fmt::format("{} warps share a slice of {} steps of {}, {} each", kernel.warps_k,
+                    ceil_div(chunks, kernel.slices), kChunk, kernel.chunks_per_warp),
+        fmt::format("mailbox of {} words for {} token tiles a launch", plan.mailbox_words, plan.tiles_per_launch),
+    };
+}
+
+/// The kernel whose CTAs own all experts of their tokens.
+void plan_batch(const nvfp4r_settings& settings, TokenBand band, const DeviceLimits& device, const TileWish& wish,
+                Plan& plan) {
+    constexpr uint32_t kMaxWarpgroups = 4;  // 512 threads: 128 registers each
+    constexpr uint32_t kNarrowest = 16, kMiddle = 32, kWidest = 64;
+    plan.source = "router_sm90_batch.cu";
+    KernelPlan& kernel = plan.kernel;
+    const uint32_t blocks = ceil_div(settings.experts, kWarpgroupExperts);
+    // The fewest multiplied blocks of 64 experts, padding included; among equals the fewest passes over the tokens.
+    uint32_t warpgroups = std::min(blocks, kMaxWarpgroups);
+    for (const uint32_t fewer : {3u, 2u})
+        if (fewer < warpgroups && round_up(blocks, fewer) < round_up(blocks, warpgroups)) warpgroups = fewer;
+    kernel.warps = 4 * warpgroups;
+    kernel.expert_tiles = kWarpgroupExperts / kExpertTile;
+    kernel.slices = kernel.warps_k = kernel.chunks_per_warp = kernel.ctas_per_sm = 1;
+    // One wave: the widest tile of which the range of M has one for every multiprocessor. Converting tokens takes the
+    // registers that the accumulators of wide tiles need.
+    uint32_t widest = kWidest;
+    if (kernel.token_planes > 1 || kernel.gate_planes > 1 || kernel.token_form == TokenForm::F32 ||
+        kernel.gate_form == GateForm::Bf16 || kernel.quantise_tokens)
+        widest = kernel.quantise_tokens && kernel.token_planes > 1 ? kNarrowest : kMiddle;
+    uint32_t tokens = band == TokenBand::kUpTo2048 ? kNarrowest : (band == TokenBand::kUpTo4096 ? kMiddle : kWidest);
+    tokens = wish.tokens_per_tile ? wish.tokens_per_tile : std::min(tokens, widest);
+    while (true) {
+        kernel.token_tiles = tokens / kTokenTile;
+        plan.shared_bytes = batch_shared_bytes(kernel);
+        if (plan.shared_bytes <= device.shared_bytes_cta || tokens == kNarrowest || wish.tokens_per_tile) break;
+        tokens /= 2;
+    }
+    plan.tile_tokens = tokens;
+    plan.producers = 1;
+    set_launch_size(plan, band, false);
+    plan.reasons = {
+        fmt::format(
+            "token tile {}: {}", tokens,
+            wish.tokens_per_tile ? "asked for" : "the widest that fits and still gives every multiprocessor one"),
+        fmt::format("{} warpgroups of {} experts, {} passes over the tokens", warpgroups, kWarpgroupExperts,
+                    ceil_div(blocks, warpgroups)),
+        fmt::format("{} buffers of {} K steps of {}; {} warps select", kBatchBuffers, batch_stage_chunks(kernel),
+                    kChunk, batch_select_warps(kernel)),
+    };
+}
+
+}  // namespace
+
+Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
+                      const TileWish& wish) {
+    Plan plan;
+    plan.kernel = problem_of(settings, tokens);
+    constexpr uint32_t kWideTile = 64;  // only the batch kernel has it
+    const bool wide = wish.tokens_per_tile == kWideTile && wish.k_split <= 1;
+    const bool many = band > TokenBand::kUpTo256 && wish.tokens_per_tile == 0 && wish.k_split == 0;
+    const bool in_registers = plan.kernel.gate_form == GateForm::Nvfp4;
+    if ((many || wide) && in_registers && !settings.batch_invariant)
+        plan_batch(settings, band, device, wish, plan);
+    else
+        plan_decode(settings, band, device, wish, plan);
+    plan.threads = plan.kernel.warps * kWarp;
     if (plan.shared_bytes > device.shared_bytes_cta)
         fail(NVFP4R_UNSUPPORTED,
              "shared memory: the tile needs {} bytes, a CTA of {} has {}; tokens_per_tile 8 needs least",
              plan.shared_bytes, device.name, device.shared_bytes_cta);
-    set_launch_size(plan, band, true);
-    plan.own_selectors = true;
-
-    plan.reasons = {
-        fmt::format("token tile {}: {}", plan.tile_tokens,
-                    wish.tokens_per_tile ? "asked for"
-                                         : fmt::format("the narrowest that serves M up to {} well",
-                                                       std::min<int64_t>(band_limit(band), kMaxTileTokens))),
-        fmt::format("expert tiles {} of {} experts a CTA, K in {} slices: {} producing CTAs on {} multiprocessors",
-                    kernel.expert_tiles, kExpertTile, kernel.slices, plan.producers, device.multiprocessors),
-        fmt::format("{} warps share a slice of {} steps of {}, {} each", kernel.warps_k,
-                    ceil_div(chunks, kernel.slices), kChunk, kernel.chunks_per_warp),
-        fmt::format("{} threads: a thread an expert for selecting, at least the multiplying warps", plan.threads),
-        fmt::format("shared memory {} of {} bytes; mailbox {} words for {} token tiles a launch", plan.shared_bytes,
-                    device.shared_bytes_cta, plan.mailbox_words, plan.tiles_per_launch),
-    };
+    plan.reasons.push_back(fmt::format("{} threads, {} of {} bytes of shared memory", plan.threads, plan.shared_bytes,
+                                       device.shared_bytes_cta));
     return plan;
 }
 

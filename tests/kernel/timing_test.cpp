@@ -96,7 +96,7 @@ TEST_CASE("times of the GPU kernels", "[.timing][cuda]") {
         for (const nvfp4r_precision precision : {NVFP4R_PRECISION_NVFP4_W, NVFP4R_PRECISION_NVFP4}) {
             nvfp4r_router* router = make_router(shape, precision, false);
             nvfp4r_router* dependent = make_router(shape, precision, true);
-            for (const int64_t tokens : {1, 4, 16, 64, 256, 1024, 4096}) {
+            for (const int64_t tokens : {1, 4, 16, 64, 256, 512, 1024, 4096, 16384}) {
                 const Times times = time_router(gpu, router, shape, tokens);
                 const Times pdl = time_router(gpu, dependent, shape, tokens);
                 std::printf("E%u K%u k%-5u %-10s %6lld %9.2f %9.2f %9.2f\n", shape.experts, shape.hidden, shape.top_k,

@@ -33,7 +33,7 @@ TEST_CASE("a GPU multiplies in every precision and with every kind of tokens", "
          {NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2, NVFP4R_PRECISION_NVFP4X3, NVFP4R_PRECISION_NVFP4_W,
           NVFP4R_PRECISION_NVFP4X2_W, NVFP4R_PRECISION_BF16})
         for (const nvfp4r_dtype type : {NVFP4R_BF16, NVFP4R_F16, NVFP4R_F32, NVFP4R_E2M1})
-            for (const int64_t tokens : {3, 37}) {
+            for (const int64_t tokens : {3, 37, 300}) {
                 GpuCase c = gpu_case(96, 720, 6, NVFP4R_SCORE_SIGMOID, precision);
                 c.hidden_type = type;
                 c.tokens = tokens;
@@ -49,7 +49,7 @@ TEST_CASE("A18 A19 A20 a GPU takes every number of experts, k and hidden size", 
                                   {200, 48, 32},   {256, 64, 1},   {256, 7168, 32}, {257, 320, 5},   {513, 2688, 22},
                                   {896, 7168, 16}, {1000, 80, 17}, {2047, 64, 32},  {2048, 4096, 32}};
     for (const auto& s : shapes)
-        for (const int64_t tokens : {1, 9, 70}) {
+        for (const int64_t tokens : {1, 9, 70, 300}) {
             GpuCase c = gpu_case(s[0], s[1], s[2]);
             c.tokens = tokens;
             require_right(c);
@@ -132,4 +132,19 @@ TEST_CASE("a GPU keeps every row of large batches", "[kernel][cuda]") {
     GpuCase c = gpu_case(384, 7168, 6);
     c.tokens = 300;
     require_right(c);
+}
+
+TEST_CASE("small shapes for compute-sanitizer", "[kernel][cuda][sanitize]") {
+    if (skip_without_gpu()) return;
+    for (const nvfp4r_precision precision : {NVFP4R_PRECISION_NVFP4_W, NVFP4R_PRECISION_NVFP4X2, NVFP4R_PRECISION_BF16})
+        for (const int64_t tokens : {1, 5, 40, 270}) {
+            GpuCase c = gpu_case(40, 208, 5, NVFP4R_SCORE_SOFTMAX, precision);
+            c.tokens = tokens;
+            c.mask = c.bias = true;
+            c.settings.use_bias = 1;
+            require_right(c);
+        }
+    GpuCase grouped = preset_case("deepseek-v3", 3);
+    grouped.settings.hidden = 512;
+    require_right(grouped);
 }
