@@ -126,7 +126,7 @@ class Initializer {
 
     void append(uint64_t bits) {
         for (uint32_t i = 0; i < declarator_.type.bytes; ++i) {
-            bytes().push_back(i < sizeof bits ? static_cast<uint8_t>(bits >> (8 * i)) : 0);
+            bytes().push_back(static_cast<uint8_t>(i < sizeof bits ? bits >> (8 * i) : 0));
         }
     }
 
