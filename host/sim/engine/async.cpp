@@ -4,8 +4,18 @@
 
 namespace nvfp4r::sim {
 
+void check_shown(Machine& machine, const MbarrierRef& barrier, const Instr* instr) {
+    if (machine.mbarrier(*barrier.owner, barrier.offset, instr).shown) return;
+    machine.report(FindingKind::mbarrier_misuse,
+                   fmt::format("the mbarrier at offset {:#x} of rank {} is signalled by an engine, but its initialiser "
+                               "executed no fence.mbarrier_init",
+                               barrier.offset, barrier.owner->rank),
+                   nullptr, 0, instr);
+}
+
 void complete_tx(Machine& machine, ActorId actor, const MbarrierRef& barrier, uint64_t bytes, const Instr* instr) {
     Mbarrier& object = machine.mbarrier(*barrier.owner, barrier.offset, instr);
+    check_shown(machine, barrier, instr);
     if (machine.checker()) machine.checker()->release(actor, object.arriving);
     object.complete_tx(static_cast<int64_t>(bytes));
     machine.progress();

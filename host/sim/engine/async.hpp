@@ -52,6 +52,8 @@ struct MbarrierRef {
     uint32_t offset = 0;
 };
 
+/// Reports an mbarrier whose initialisation nothing has made visible beyond its CTA and the generic proxy.
+void check_shown(Machine& machine, const MbarrierRef& barrier, const Instr* instr);
 /// complete_tx of `bytes`: what the operation did is released to those who see the phase complete.
 void complete_tx(Machine& machine, ActorId actor, const MbarrierRef& barrier, uint64_t bytes, const Instr* instr);
 /// One arrival, released alike (tcgen05.commit, cp.async.mbarrier.arrive).

@@ -53,6 +53,7 @@ void issue_commit(const Issuer& issuer, std::vector<MbarrierRef> targets) {
                       // Implicit fence::before_thread_sync.
                       if (machine.checker()) machine.checker()->tcgen05_fence_before(self.actor);
                       for (const MbarrierRef& target : targets) {
+                          if (target.owner != self.cta) check_shown(machine, target, self.instr);
                           arrive_one(machine, self.actor, target, self.instr);
                           if (target.owner != self.cta) --target.owner->in_flight;
                       }

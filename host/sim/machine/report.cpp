@@ -22,6 +22,11 @@ std::string instruction_text(const Module& module, const Instr& instr) {
     return text;
 }
 
+/// The text with the finding's name in front.
+std::string named(FindingKind kind, const std::string& text) {
+    return text.starts_with(finding_name(kind)) ? text : fmt::format("{}: {}", finding_name(kind), text);
+}
+
 }  // namespace
 
 std::string Simulation::where(const Warp* warp, LaneMask lanes, const Instr* instr) const {
@@ -42,7 +47,7 @@ void Simulation::report(FindingKind kind, const std::string& text, const Warp* w
                         const Instr* instr) {
     if (!warp) warp = current_.warp;
     if (!instr) instr = current_.instr;
-    std::string whole = fmt::format("{}: {}{}", finding_name(kind), text, where(warp, lanes, instr));
+    std::string whole = named(kind, text) + where(warp, lanes, instr);
     if (config_.strict) {
         placed_ = true;
         throw Fault(kind, whole);
@@ -55,9 +60,7 @@ void Simulation::report(FindingKind kind, const std::string& text, const Warp* w
 /// The finding that stopped the run.
 void Simulation::record(FindingKind kind, const std::string& text) {
     stopped_grid_ = current_.warp ? current_.warp->cta->grid->index : 0;
-    std::string whole = placed_ ? text
-                                : fmt::format("{}: {}{}", finding_name(kind), text,
-                                              where(current_.warp, current_.lanes, current_.instr));
+    std::string whole = placed_ ? text : named(kind, text) + where(current_.warp, current_.lanes, current_.instr);
     findings_.push_back({kind, std::move(whole)});
     finding_grid_.push_back(stopped_grid_);
 }
