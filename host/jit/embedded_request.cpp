@@ -1,6 +1,5 @@
 // Collects a kernel's source and the headers it reaches from the files embedded in the library.
 #include <algorithm>
-#include <regex>
 
 #include "core/error.hpp"
 #include "jit/compile.hpp"
@@ -10,12 +9,23 @@ namespace nvfp4r {
 
 namespace {
 
-std::vector<std::string> included_names(const std::string& text) {
-    static const std::regex include(R"(^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">])",
-                                    std::regex::ECMAScript | std::regex::multiline);
+/// Names of the lines `#include "name"` and `#include <name>`.
+std::vector<std::string> included_names(std::string_view text) {
+    constexpr std::string_view kBlank = " \t";
     std::vector<std::string> names;
-    for (std::sregex_iterator match(text.begin(), text.end(), include), end; match != end; ++match)
-        names.push_back((*match)[1]);
+    while (!text.empty()) {
+        std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        for (const std::string_view word : {"#", "include"}) {
+            line.remove_prefix(std::min(line.size(), line.find_first_not_of(kBlank)));
+            if (!line.starts_with(word)) line = {};
+            line.remove_prefix(std::min(line.size(), word.size()));
+        }
+        line.remove_prefix(std::min(line.size(), line.find_first_not_of(kBlank)));
+        if (line.empty() || (line[0] != '"' && line[0] != '<')) continue;
+        const size_t end = line.find(line[0] == '<' ? '>' : '"', 1);
+        if (end != std::string_view::npos) names.emplace_back(line.substr(1, end - 1));
+    }
     return names;
 }
 
