@@ -11,6 +11,13 @@ constexpr uint32_t kFdaK = 16;  // k values of a 16-bit step
 
 using arith::kStepK;
 
+/// Calls visit(first step, end step) for every stage of [first, end).
+template <class Visit>
+void for_each_stage(HardwareOrder order, uint32_t first, uint32_t end, const Visit& visit) {
+    const uint32_t length = order.steps_per_stage ? order.steps_per_stage : end - first;
+    for (uint32_t s = first; s < end; s += length) visit(s, std::min(s + length, end));
+}
+
 uint32_t slice_length(HardwareOrder order, uint32_t steps) {
     return order.steps_per_slice ? order.steps_per_slice : steps;
 }
@@ -51,9 +58,11 @@ void multiply_mxf4(const Mxf4Operand& x, uint32_t rows, const Mxf4Operand& w, co
     const std::span<uint32_t> sums = accumulator.first(uint64_t{rows} * experts);
     for (uint32_t first = 0; first < w.steps(); first += length) {
         std::fill(sums.begin(), sums.end(), 0u);
-        for (const auto& [w_term, x_term] : products)
-            for (uint32_t s = first; s < std::min(first + length, w.steps()); ++s)
-                arith::mxf4nvf4_tile(x.step(x_term, s, rows), w.step(w_term, s, experts), sums.data(), experts);
+        for_each_stage(order, first, std::min(first + length, w.steps()), [&](uint32_t from, uint32_t to) {
+            for (const auto& [w_term, x_term] : products)
+                for (uint32_t s = from; s < to; ++s)
+                    arith::mxf4nvf4_tile(x.step(x_term, s, rows), w.step(w_term, s, experts), sums.data(), experts);
+        });
         for (uint64_t i = 0; i < sums.size(); ++i) {
             const float slice = std::bit_cast<float>(sums[i]);
             out[i] = first == 0 ? slice : out[i] + slice;

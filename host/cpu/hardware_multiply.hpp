@@ -13,11 +13,13 @@
 
 namespace nvfp4r {
 
-/// How K is cut. Steps of 64 (or 16) run in ascending k. `steps_per_slice` steps make a slice with its own accumulator
-/// that starts at 0; the slices' results are added in slice order in fp32, rounded to nearest. 0: one slice. Within a
-/// slice the products of terms follow one another as in term_products, each over all steps of the slice.
+/// How K is cut. Steps of 64 (or 16) run in ascending k. `steps_per_slice` steps make a slice with its own accumulator that
+/// starts at 0; the slices' results are added in slice order in fp32, rounded to nearest. 0: one slice. A slice runs stage
+/// by stage of `steps_per_stage` steps (0: one stage); within a stage the products of terms follow one another as in
+/// term_products, each over all steps of the stage.
 struct HardwareOrder {
     uint32_t steps_per_slice = 0;
+    uint32_t steps_per_stage = 0;
 };
 
 /// (weight term, token term).
