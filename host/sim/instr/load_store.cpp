@@ -22,6 +22,8 @@ struct MemoryAccess {
     uint32_t registers[kMaxVector] = {};      // ld: destination slots
     uint32_t register_bits[kMaxVector] = {};  // ld: their widths
     Src values[kMaxVector];                   // st
+    // ld: the part of the access that some instruction uses; compilers widen vector loads past it.
+    uint32_t used_from = 0, used_to = 0;
 };
 
 uint64_t width_mask(uint32_t bits) {
@@ -55,23 +57,30 @@ Step exec_load(Warp& warp, const Instr& instr, LaneMask lanes) {
     uint64_t* destination[kMaxVector];
     for (uint32_t e = 0; e < access.count; ++e) destination[e] = warp.write(access.registers[e], sink, lanes);
     bool charged = false;
-    for_each_run(warp, instr, lanes, addresses, access.space, total,
-                 [&](uint32_t first, uint32_t count, const Machine::Place& place) {
-                     if (!charged) charge(warp, access, place, false);
-                     charged = true;
-                     if (checker && place.shadow) {
-                         checker->access_run(warp.first_actor + first, count, *place.shadow, place.offset, total, info);
-                         if (access.semantics != Semantics::weak)
-                             for (uint32_t i = 0; i < count; ++i)
-                                 note_read(warp, first + i, advanced(place, uint64_t{i} * total), access.semantics,
-                                           access.scope);
-                     }
-                     const uint8_t* bytes = place.bytes;
-                     for (uint32_t lane = first; lane < first + count; ++lane)
-                         for (uint32_t e = 0; e < access.count; ++e, bytes += access.bytes)
-                             destination[e][lane] = load_element(bytes, access.bytes, access.is_signed) &
-                                                    width_mask(access.register_bits[e]);
-                 });
+    for_each_run(
+        warp, instr, lanes, addresses, access.space, total,
+        [&](uint32_t first, uint32_t count, const Machine::Place& place) {
+            if (!charged) charge(warp, access, place, false);
+            charged = true;
+            if (checker && place.shadow) {
+                if (access.used_to - access.used_from == total)
+                    checker->access_run(warp.first_actor + first, count, *place.shadow, place.offset, total, info);
+                else
+                    for (uint32_t i = 0; i < count; ++i)
+                        checker->access(warp.first_actor + first + i, *place.shadow,
+                                        place.offset + uint64_t{i} * total + access.used_from,
+                                        access.used_to - access.used_from, info);
+                if (access.semantics != Semantics::weak)
+                    for (uint32_t i = 0; i < count; ++i)
+                        note_read(warp, first + i, advanced(place, uint64_t{i} * total), access.semantics,
+                                  access.scope);
+            }
+            const uint8_t* bytes = place.bytes;
+            for (uint32_t lane = first; lane < first + count; ++lane)
+                for (uint32_t e = 0; e < access.count; ++e, bytes += access.bytes)
+                    destination[e][lane] =
+                        load_element(bytes, access.bytes, access.is_signed) & width_mask(access.register_bits[e]);
+        });
     return Step::next;
 }
 
@@ -206,7 +215,10 @@ Instr decode(Decoder& decoder) {
     Instr instr;
     instr.addr = decoder.addr(address);
     // Parameters of device functions live in local memory; those of the entry are read only.
-    if (access.space == StateSpace::param && decoder.symbol_space(statement.operands[address]) != StateSpace::param)
+    // A register may hold the address of an entry's parameter (mov.b64 %rd, param), and then only inside the entry.
+    const StateSpace named = decoder.symbol_space(statement.operands[address]);
+    if (access.space == StateSpace::param && named != StateSpace::param &&
+        (named != StateSpace::none || !decoder.in_entry()))
         access.space = StateSpace::local;
     if (store && (access.space == StateSpace::param || access.space == StateSpace::constant))
         decoder.refuse("constants and kernel parameters are read only");
@@ -222,6 +234,10 @@ Instr decode(Decoder& decoder) {
             continue;
         }
         access.registers[e] = decoder.dst(part);
+        if (!decoder.is_unused(part)) {
+            if (access.used_to == 0) access.used_from = e * access.bytes;
+            access.used_to = (e + 1) * access.bytes;
+        }
         access.register_bits[e] = part.kind == OperandKind::sink ? 64 : bits_of(decoder, part);
         if (access.register_bits[e] < access.bytes * 8) decoder.refuse("the register is narrower than the type");
     }

@@ -116,6 +116,11 @@ class Decoder {
     /// for local variables and for the parameters of device functions (they are kept in local memory); none without a
     /// symbol.
     virtual StateSpace symbol_space(const Operand& operand) = 0;
+    /// Whether a register operand is never mentioned elsewhere: what is loaded into it is not used. Compilers widen vector
+    /// loads that way.
+    virtual bool is_unused(const Operand& operand) const = 0;
+    /// Whether the statement stands in the kernel itself, not in a device function.
+    virtual bool in_entry() const = 0;
     /// Targets of the .branchtargets list that operand i names.
     virtual std::vector<uint32_t> branch_table(size_t i) = 0;
     /// Refuses the statement: "line 12: `add.foo.u32`: modifier .foo is not known".

@@ -10,6 +10,11 @@ namespace nvfp4r::sim {
 
 namespace {
 
+void count_mentions(const Operand& operand, std::vector<uint32_t>& mentions) {
+    if (operand.kind == OperandKind::reg) ++mentions[operand.reg];
+    for (const Operand& part : operand.parts) count_mentions(part, mentions);
+}
+
 constexpr uint64_t kFrameAlign = 16;
 constexpr uint64_t kMaxSlots = 1 << 20;
 constexpr uint64_t kMaxStaticShared = 48 * 1024;  // ptxas refuses more on every target (isa.md 14)
@@ -73,6 +78,9 @@ class Linker {
             fail(NVFP4R_UNSUPPORTED, "entry {}: more than {} registers a thread",
                  link_.functions.front().function->name, kMaxSlots);
         }
+        linked.mentions.assign(linked.function->registers, 0);
+        for (const Statement& statement : linked.function->statements)
+            for (const Operand& operand : statement.operands) count_mentions(operand, linked.mentions);
         link_.functions.push_back(std::move(linked));
     }
 

@@ -20,6 +20,7 @@ struct LinkedFunction {
     uint32_t predicates = 0;  // first slot
     uint64_t frame = 0;       // first byte in local memory
     std::vector<uint32_t> code_of_statement;
+    std::vector<uint32_t> mentions;  // of each register slot in the function's text
 };
 
 struct Link {

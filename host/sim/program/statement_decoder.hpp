@@ -20,6 +20,11 @@ class StatementDecoder : public Decoder {
     Addr addr(const Operand& operand) override;
     uint32_t label(size_t i) override;
     StateSpace symbol_space(const Operand& operand) override;
+    bool is_unused(const Operand& operand) const override {
+        return operand.kind == OperandKind::sink ||
+               (operand.kind == OperandKind::reg && function_.mentions[operand.reg] == 1);
+    }
+    bool in_entry() const override { return function_.function->is_entry; }
     std::vector<uint32_t> branch_table(size_t i) override;
     [[noreturn]] void refuse(std::string_view why) override;
 
