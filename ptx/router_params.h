@@ -103,6 +103,19 @@ NVFP4R_ON_BOTH constexpr unsigned batch_stage_chunks(const KernelPlan& plan) {
 NVFP4R_ON_BOTH constexpr unsigned batch_logit_stride(const KernelPlan& plan) {
     return round_up(plan.experts, kWarp) + 4;
 }
+/// A lane's part of one gate chunk in shared memory, all planes: codes, and the word that has an NVFP4 tile's two scales.
+NVFP4R_ON_BOTH constexpr unsigned batch_gate_lane_bytes(const KernelPlan& plan) {
+    return plan.gate_planes * (plan.gate_form == GateForm::Nvfp4 ? 16 + 4 : 64 + 4);
+}
+/// Gate chunks that a warp has on their way or in use: enough for the latency of the L2 where 64 KiB hold them.
+NVFP4R_ON_BOTH constexpr unsigned batch_gate_depth(const KernelPlan& plan) {
+    constexpr unsigned kRoom = 64 << 10, kMost = 6, kLeast = 2;
+    const unsigned depth = kRoom / (plan.warps * kWarp * batch_gate_lane_bytes(plan));
+    return depth > kMost ? kMost : (depth < kLeast ? kLeast : depth);
+}
+NVFP4R_ON_BOTH constexpr unsigned batch_gate_bytes(const KernelPlan& plan) {
+    return batch_gate_depth(plan) * plan.warps * kWarp * batch_gate_lane_bytes(plan);
+}
 /// Bytes of the token buffers, and how many warps select: as many as find room where the buffers were, or in 96 KiB.
 NVFP4R_ON_BOTH constexpr unsigned batch_ring_bytes(const KernelPlan& plan) {
     return kBatchBuffers * batch_stage_chunks(plan) * plan.token_planes * plan.token_tiles * kTokenTile * kChunk * 2;
@@ -118,7 +131,7 @@ NVFP4R_ON_BOTH constexpr unsigned batch_shared_bytes(const KernelPlan& plan) {
     const unsigned ring = batch_ring_bytes(plan), select = batch_select_warps(plan) * select_space_bytes(plan);
     const unsigned logits = 4 * plan.token_tiles * kTokenTile * (batch_logit_stride(plan) + 1);
     // The ring's alignment is the struct's.
-    return round_up(round_up(ring > select ? ring : select, 1024) + logits, 1024);
+    return round_up(round_up(ring > select ? ring : select, 1024) + batch_gate_bytes(plan) + logits, 1024);
 }
 
 // router_sm100.cu: experts in blocks of one multiply, K in stages of one 128-byte row of operands.

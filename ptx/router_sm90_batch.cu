@@ -10,7 +10,8 @@
 // | every thread       | tokens of stage s + 2 from global memory to registers,   | barrier of stage s: all warps have     |
 // |                    | of stage s + 1 from registers to buffer (s + 1) % 3      | issued stage s - 1, whose wait left    |
 // |                    |                                                          | nothing of stage s - 2 in flight       |
-// | every warp         | its 16 experts' gate tile of chunk n + 2 to registers    | nothing                                |
+// | every lane         | copies its part of gate chunk n + depth - 1 to its own   | cp.async.wait_group: chunk n has come; |
+// |                    | place in shared memory                                   | no other thread reads that place       |
 // | every warpgroup    | dequantises chunk n while wgmma of chunk n - 1 runs      | wait_group 1: chunk n - 2 is done, and |
 // |                    |                                                          | with it that fragment buffer           |
 // | every warp, at end | selects its share of the tile's tokens, one at a time    | barrier: all logits are written        |
@@ -20,6 +21,7 @@
 // Order of the K sum: chunks ascending in one accumulator; inside a chunk as in router_sm90.cu.
 #include "descriptors.cuh"
 #include "gate_tile.cuh"
+#include "isa/cp_async.cuh"
 #include "isa/launch.cuh"
 #include "isa/wgmma.cuh"
 #include "select.cuh"
@@ -35,6 +37,7 @@ inline constexpr unsigned kStageChunks = batch_stage_chunks(kPlan);
 inline constexpr unsigned kStages = ceil_div(kChunks, kStageChunks);
 inline constexpr unsigned kStageBlocks = kStageChunks * kTileTokens * (kChunk / kScaleBlock);
 inline constexpr unsigned kThreadBlocks = ceil_div(kStageBlocks, kThreads);  // token blocks a thread brings to a stage
+inline constexpr unsigned kGateDepth = batch_gate_depth(kPlan);
 inline constexpr unsigned kSelectWarps = batch_select_warps(kPlan);
 inline constexpr unsigned kLogitStride = batch_logit_stride(kPlan);
 inline constexpr unsigned kAccumulators = kTileTokens / 2;  // registers of a thread: 64 x kTileTokens over 128 threads
@@ -45,11 +48,18 @@ static_assert(kChunk * 2 == kSwizzleRow, "a chunk of bf16 is one row of the 128-
 
 using TokenStage = unsigned char[kStageChunks][kTokenPlanes][kTileTokens * kSwizzleRow];
 
+/// A gate chunk of all warps on its way. Only the lane itself writes and reads its words, so no barrier guards them.
+struct GateSlot {
+    ptx::Words4 quad[kPlan.gate_planes][GateTile::kQuads][kPlan.warps][kWarp];
+    unsigned scales[kPlan.gate_planes][kPlan.warps][kWarp];  // NVFP4 only
+};
+
 struct BatchShared {
     union {
         alignas(1024) TokenStage tokens[kBatchBuffers];  // swizzle atoms are 1024 bytes
         SelectSpace select[kSelectWarps];                // after the last wgmma
     };
+    GateSlot gate[kGateDepth];
     float logits[kTileTokens][kLogitStride];
     float token_scale[kTileTokens];
 };
@@ -114,20 +124,52 @@ __device__ __forceinline__ void store_stage(const RouterParams& p, BatchShared& 
     ptx::fence_proxy_async_shared();
 }
 
-/// What a warp keeps in registers through the K loop. Chunk n uses gate[n % 2] and, with plane q, fragments of
-/// (n * planes + q) % 2: both indices are constants where the loop is unrolled.
+/// What a warp keeps in registers through the K loop. Plane q of chunk n uses fragments (n * planes + q) % 2, an index that
+/// is a constant where the loop is unrolled.
 struct WarpState {
     float acc[kAccumulators];
-    GateTile gate[2][kPlan.gate_planes];
     GateFragments fragments[2];
+    unsigned slot;  // of the gate ring: the current chunk's
 };
 
-__device__ __forceinline__ void load_gate(const RouterParams& p, unsigned expert_tile, unsigned chunk, unsigned lane,
-                                          GateTile (&slot)[kPlan.gate_planes]) {
+/// Starts the copy of a lane's part of a gate chunk. Every call is one group, also past the last chunk, so that counting
+/// groups counts chunks.
+__device__ __forceinline__ void fetch_gate(const RouterParams& p, BatchShared& shared, unsigned expert_tile,
+                                           unsigned chunk, unsigned slot, unsigned thread) {
+    const unsigned warp = thread / kWarp, lane = thread % kWarp;
+    if (chunk < kChunks && expert_tile < kGateTiles) {
+        const unsigned long long at = (static_cast<unsigned long long>(expert_tile) * kChunks + chunk) * kWarp + lane;
 #pragma unroll
-    for (unsigned q = 0; q < kPlan.gate_planes; ++q)
-        slot[q] =
-            chunk < kChunks && expert_tile < kGateTiles ? load_gate_tile(p, q, expert_tile, chunk, lane) : GateTile{};
+        for (unsigned q = 0; q < kPlan.gate_planes; ++q) {
+            const auto* codes = static_cast<const ptx::Words4*>(p.gate_codes[q]) + at * GateTile::kQuads;
+#pragma unroll
+            for (unsigned i = 0; i < GateTile::kQuads; ++i)
+                ptx::cp_async_cg_16(
+                    static_cast<unsigned>(__cvta_generic_to_shared(&shared.gate[slot].quad[q][i][warp][lane])),
+                    codes + i);
+            // The word with the scales of an even lane and its neighbour; each of the two keeps a copy.
+            if constexpr (GateTile::kNvfp4)
+                ptx::cp_async_ca_4(
+                    static_cast<unsigned>(__cvta_generic_to_shared(&shared.gate[slot].scales[q][warp][lane])),
+                    static_cast<const unsigned short*>(p.gate_scales[q]) + (at & ~1ull));
+        }
+    }
+    ptx::cp_async_commit_group();
+}
+
+/// The lane's part of a chunk that has come; zero past the experts.
+__device__ __forceinline__ GateTile read_gate(const BatchShared& shared, unsigned expert_tile, unsigned slot,
+                                              unsigned plane, unsigned thread) {
+    const unsigned warp = thread / kWarp, lane = thread % kWarp;
+    GateTile tile = {};
+    if (expert_tile >= kGateTiles) return tile;
+#pragma unroll
+    for (unsigned i = 0; i < GateTile::kQuads; ++i) tile.quad[i] = shared.gate[slot].quad[plane][i][warp][lane];
+    if constexpr (GateTile::kNvfp4) {
+        const unsigned word = shared.gate[slot].scales[plane][warp][lane];
+        tile.scales = lane % 2 ? word >> 16 : word & 0xffffu;
+    }
+    return tile;
 }
 
 /// wgmma reads its register operand after it was issued: until the wait the compiler must take it for used.
@@ -140,12 +182,13 @@ __device__ __forceinline__ void keep_registers(const GateFragments& fragments) {
 
 /// One chunk of a stage; kParity is the chunk's number modulo 2.
 template <unsigned kParity>
-__device__ __forceinline__ void multiply_chunk(const RouterParams& p, WarpState& state, unsigned tokens,
-                                               unsigned expert_tile, unsigned chunk, unsigned lane) {
+__device__ __forceinline__ void multiply_chunk(const RouterParams& p, BatchShared& shared, WarpState& state,
+                                               unsigned tokens, unsigned expert_tile, unsigned chunk, unsigned thread) {
+    ptx::cp_async_wait_group<kGateDepth - 2>();
 #pragma unroll
     for (unsigned q = 0; q < kPlan.gate_planes; ++q) {
         GateFragments& fragments = state.fragments[(kParity * kPlan.gate_planes + q) % 2];
-        fragments = gate_fragments(state.gate[kParity][q]);
+        fragments = gate_fragments(read_gate(shared, expert_tile, state.slot, q, thread));
         ptx::wgmma_fence();
 #pragma unroll
         for (unsigned s = 0; s < kSteps; ++s)
@@ -159,21 +202,24 @@ __device__ __forceinline__ void multiply_chunk(const RouterParams& p, WarpState&
         ptx::wgmma_wait_group<1>();
         keep_registers(state.fragments[(kParity * kPlan.gate_planes + q + 1) % 2]);
     }
-    load_gate(p, expert_tile, chunk + 2, lane, state.gate[kParity]);
+    // The slot before the current one was read a chunk ago.
+    const unsigned free = state.slot == 0 ? kGateDepth - 1 : state.slot - 1;
+    fetch_gate(p, shared, expert_tile, chunk + kGateDepth - 1, free, thread);
+    state.slot = state.slot + 1 == kGateDepth ? 0 : state.slot + 1;
 }
 
 /// All chunks of a stage; kFirst is the first one's number modulo 2.
 template <unsigned kFirst>
 __device__ __forceinline__ void multiply_stage(const RouterParams& p, BatchShared& shared, WarpState& state,
-                                               unsigned stage, unsigned expert_tile, unsigned lane) {
+                                               unsigned stage, unsigned expert_tile, unsigned thread) {
     const unsigned buffer = static_cast<unsigned>(__cvta_generic_to_shared(&shared.tokens[stage % kBatchBuffers]));
     constexpr unsigned kChunkBytes = sizeof(TokenStage) / kStageChunks;
 #pragma unroll 1
     for (unsigned c = 0; c < kStageChunks; c += 2) {
-        const unsigned chunk = stage * kStageChunks + c;
-        if (chunk < kChunks) multiply_chunk<kFirst>(p, state, buffer + c * kChunkBytes, expert_tile, chunk, lane);
+        const unsigned chunk = stage * kStageChunks + c, tokens = buffer + c * kChunkBytes;
+        if (chunk < kChunks) multiply_chunk<kFirst>(p, shared, state, tokens, expert_tile, chunk, thread);
         if (c + 1 < kStageChunks && chunk + 1 < kChunks)
-            multiply_chunk<1 - kFirst>(p, state, buffer + (c + 1) * kChunkBytes, expert_tile, chunk + 1, lane);
+            multiply_chunk<1 - kFirst>(p, shared, state, tokens + kChunkBytes, expert_tile, chunk + 1, thread);
     }
 }
 
@@ -197,8 +243,8 @@ __device__ __forceinline__ void multiply_pass(const RouterParams& p, BatchShared
     const unsigned expert_tile = (pass * kWarpgroups + warp / 4) * (kWarpgroupExperts / kExpertTile) + warp % 4;
     const bool write_codes = pass == 0 && given(p.codes_out);
     WarpState state = {};
-    load_gate(p, expert_tile, 0, lane, state.gate[0]);
-    load_gate(p, expert_tile, 1, lane, state.gate[1]);
+#pragma unroll
+    for (unsigned n = 0; n + 1 < kGateDepth; ++n) fetch_gate(p, shared, expert_tile, n, n, thread);
     Carried carried = load_stage(p, tile, 0, valid, thread);
     store_stage(p, shared, tile, 0, write_codes, carried, thread);
     if (kStages > 1) carried = load_stage(p, tile, 1, valid, thread);
@@ -210,11 +256,12 @@ __device__ __forceinline__ void multiply_pass(const RouterParams& p, BatchShared
 #pragma unroll 1
     for (unsigned stage = 0; stage < kStages; stage += 2) {
         advance_tokens(stage);
-        multiply_stage<0>(p, shared, state, stage, expert_tile, lane);
+        multiply_stage<0>(p, shared, state, stage, expert_tile, thread);
         if (stage + 1 >= kStages) break;
         advance_tokens(stage + 1);
-        multiply_stage<kStageChunks % 2>(p, shared, state, stage + 1, expert_tile, lane);
+        multiply_stage<kStageChunks % 2>(p, shared, state, stage + 1, expert_tile, thread);
     }
+    ptx::cp_async_wait_group<0>();
     ptx::wgmma_wait_group<0>();
     keep_registers(state.fragments[0]);
     keep_registers(state.fragments[1]);

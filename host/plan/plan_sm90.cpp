@@ -114,7 +114,7 @@ void plan_batch(const nvfp4r_settings& settings, TokenBand band, const DeviceLim
     uint32_t widest = kWidest;
     if (kernel.token_planes > 1 || kernel.gate_planes > 1 || kernel.token_form == TokenForm::F32 ||
         kernel.gate_form == GateForm::Bf16 || kernel.quantise_tokens)
-        widest = kernel.quantise_tokens && kernel.token_planes > 1 ? kNarrowest : kMiddle;
+        widest = kernel.quantise_tokens ? kNarrowest : kMiddle;
     uint32_t tokens = band == TokenBand::kUpTo2048 ? kNarrowest : (band == TokenBand::kUpTo4096 ? kMiddle : kWidest);
     tokens = wish.tokens_per_tile ? wish.tokens_per_tile : std::min(tokens, widest);
     while (true) {
@@ -146,8 +146,7 @@ Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBa
     constexpr uint32_t kWideTile = 64;  // only the batch kernel has it
     const bool wide = wish.tokens_per_tile == kWideTile && wish.k_split <= 1;
     const bool many = band > TokenBand::kUpTo256 && wish.tokens_per_tile == 0 && wish.k_split == 0;
-    const bool in_registers = plan.kernel.gate_form == GateForm::Nvfp4;
-    if ((many || wide) && in_registers && !settings.batch_invariant)
+    if ((many || wide) && !settings.batch_invariant)
         plan_batch(settings, band, device, wish, plan);
     else
         plan_decode(settings, band, device, wish, plan);
