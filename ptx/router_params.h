@@ -107,21 +107,21 @@ NVFP4R_ON_BOTH constexpr unsigned batch_logit_stride(const KernelPlan& plan) {
 NVFP4R_ON_BOTH constexpr unsigned batch_gate_lane_bytes(const KernelPlan& plan) {
     return plan.gate_planes * (plan.gate_form == GateForm::Nvfp4 ? 16 + 4 : 64 + 4);
 }
-/// Gate chunks that a warp has on their way or in use: enough for the latency of the L2 where 64 KiB hold them.
+/// Gate chunks that a warp has on their way or in use: enough for the latency of the L2 where 44 KiB hold them.
 NVFP4R_ON_BOTH constexpr unsigned batch_gate_depth(const KernelPlan& plan) {
-    constexpr unsigned kRoom = 64 << 10, kMost = 6, kLeast = 2;
+    constexpr unsigned kRoom = 44 << 10, kMost = 6, kLeast = 2;
     const unsigned depth = kRoom / (plan.warps * kWarp * batch_gate_lane_bytes(plan));
     return depth > kMost ? kMost : (depth < kLeast ? kLeast : depth);
 }
 NVFP4R_ON_BOTH constexpr unsigned batch_gate_bytes(const KernelPlan& plan) {
     return batch_gate_depth(plan) * plan.warps * kWarp * batch_gate_lane_bytes(plan);
 }
-/// Bytes of the token buffers, and how many warps select: as many as find room where the buffers were, or in 96 KiB.
+/// Bytes of the token buffers, and how many warps select: as many as find room where the buffers were, or in 48 KiB.
 NVFP4R_ON_BOTH constexpr unsigned batch_ring_bytes(const KernelPlan& plan) {
     return kBatchBuffers * batch_stage_chunks(plan) * plan.token_planes * plan.token_tiles * kTokenTile * kChunk * 2;
 }
 NVFP4R_ON_BOTH constexpr unsigned batch_select_warps(const KernelPlan& plan) {
-    constexpr unsigned kRoom = 96 << 10;
+    constexpr unsigned kRoom = 48 << 10;
     const unsigned ring = batch_ring_bytes(plan), room = ring > kRoom ? ring : kRoom;
     const unsigned warps = room / select_space_bytes(plan);
     return warps < plan.warps ? warps : plan.warps;

@@ -129,19 +129,19 @@ __device__ __forceinline__ void store_stage(const RouterParams& p, BatchShared& 
 struct WarpState {
     float acc[kAccumulators];
     GateFragments fragments[2];
-    unsigned slot;  // of the gate ring: the current chunk's
+    unsigned slot;               // of the gate ring: the current chunk's
+    unsigned long long fetched;  // where in the packed planes this lane's next chunk to fetch is
 };
 
-/// Starts the copy of a lane's part of a gate chunk. Every call is one group, also past the last chunk, so that counting
-/// groups counts chunks.
-__device__ __forceinline__ void fetch_gate(const RouterParams& p, BatchShared& shared, unsigned expert_tile,
-                                           unsigned chunk, unsigned slot, unsigned thread) {
+/// Starts the copy of the lane's part of the next gate chunk. Every call is one group, also past the last chunk, so that
+/// counting groups counts chunks.
+__device__ __forceinline__ void fetch_gate(const RouterParams& p, BatchShared& shared, WarpState& state, bool present,
+                                           unsigned slot, unsigned thread) {
     const unsigned warp = thread / kWarp, lane = thread % kWarp;
-    if (chunk < kChunks && expert_tile < kGateTiles) {
-        const unsigned long long at = (static_cast<unsigned long long>(expert_tile) * kChunks + chunk) * kWarp + lane;
+    if (present) {
 #pragma unroll
         for (unsigned q = 0; q < kPlan.gate_planes; ++q) {
-            const auto* codes = static_cast<const ptx::Words4*>(p.gate_codes[q]) + at * GateTile::kQuads;
+            const auto* codes = static_cast<const ptx::Words4*>(p.gate_codes[q]) + state.fetched * GateTile::kQuads;
 #pragma unroll
             for (unsigned i = 0; i < GateTile::kQuads; ++i)
                 ptx::cp_async_cg_16(
@@ -151,9 +151,10 @@ __device__ __forceinline__ void fetch_gate(const RouterParams& p, BatchShared& s
             if constexpr (GateTile::kNvfp4)
                 ptx::cp_async_ca_4(
                     static_cast<unsigned>(__cvta_generic_to_shared(&shared.gate[slot].scales[q][warp][lane])),
-                    static_cast<const unsigned short*>(p.gate_scales[q]) + (at & ~1ull));
+                    static_cast<const unsigned short*>(p.gate_scales[q]) + (state.fetched & ~1ull));
         }
     }
+    state.fetched += kWarp;
     ptx::cp_async_commit_group();
 }
 
@@ -204,7 +205,7 @@ __device__ __forceinline__ void multiply_chunk(const RouterParams& p, BatchShare
     }
     // The slot before the current one was read a chunk ago.
     const unsigned free = state.slot == 0 ? kGateDepth - 1 : state.slot - 1;
-    fetch_gate(p, shared, expert_tile, chunk + kGateDepth - 1, free, thread);
+    fetch_gate(p, shared, state, chunk + kGateDepth - 1 < kChunks && expert_tile < kGateTiles, free, thread);
     state.slot = state.slot + 1 == kGateDepth ? 0 : state.slot + 1;
 }
 
@@ -243,8 +244,10 @@ __device__ __forceinline__ void multiply_pass(const RouterParams& p, BatchShared
     const unsigned expert_tile = (pass * kWarpgroups + warp / 4) * (kWarpgroupExperts / kExpertTile) + warp % 4;
     const bool write_codes = pass == 0 && given(p.codes_out);
     WarpState state = {};
+    state.fetched = static_cast<unsigned long long>(expert_tile) * kChunks * kWarp + lane;
 #pragma unroll
-    for (unsigned n = 0; n + 1 < kGateDepth; ++n) fetch_gate(p, shared, expert_tile, n, n, thread);
+    for (unsigned n = 0; n + 1 < kGateDepth; ++n)
+        fetch_gate(p, shared, state, n < kChunks && expert_tile < kGateTiles, n, thread);
     Carried carried = load_stage(p, tile, 0, valid, thread);
     store_stage(p, shared, tile, 0, write_codes, carried, thread);
     if (kStages > 1) carried = load_stage(p, tile, 1, valid, thread);

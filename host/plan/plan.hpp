@@ -25,8 +25,8 @@ struct TileWish {
 };
 
 /// Calls are served by a few variants, each for a range of M.
-enum class TokenBand : uint32_t { kUpTo8, kUpTo16, kUpTo64, kUpTo256, kUpTo2048, kUpTo4096, kAny };
-inline constexpr uint32_t kTokenBands = 7;
+enum class TokenBand : uint32_t { kUpTo8, kUpTo16, kUpTo64, kUpTo256, kUpTo640, kUpTo2048, kUpTo4096, kAny };
+inline constexpr uint32_t kTokenBands = 8;
 TokenBand token_band(int64_t tokens);
 /// The largest M of a band; NVFP4R_MAX_TOKENS for the last.
 int64_t band_limit(TokenBand band);
