@@ -14,9 +14,10 @@ namespace nvfp4r {
 namespace {
 
 const DriverApi& driver_of(nvfp4r_device device) {
-    if (device == NVFP4R_DEVICE_SIM)
-        fail(NVFP4R_UNSUPPORTED, "device sim (3): this build has no simulator; use cuda (2) or cpu (1)");
-    return cuda_driver();
+    if (device != NVFP4R_DEVICE_SIM) return cuda_driver();
+    const DriverApi& api = sim_driver();
+    check(api, api.cuInit(0), "cuInit");
+    return api;
 }
 
 /// The largest mailbox that any variant of the router needs. The split of K does not depend on the kind of tokens.

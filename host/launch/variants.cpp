@@ -8,6 +8,14 @@
 #include "jit/target.hpp"
 
 namespace nvfp4r {
+namespace {
+
+/// The simulator runs PTX, and nothing else.
+bool is_simulator(const DriverApi& api) {
+    return &api == &sim_driver();
+}
+
+}  // namespace
 
 VariantSet::~VariantSet() {
     const DriverApi& api = context_->api();
@@ -80,8 +88,8 @@ std::unique_ptr<Variant> VariantSet::make(const Key& key) const {
 
     const ContextScope scope(*context_);
     const RelaxedCapture relaxed(api);
-    check(api, api.cuModuleLoadData(&variant->module, kernel.cubin.data()), "cuModuleLoadData", "{} for {}",
-          plan.source, request.arch);
+    check(api, api.cuModuleLoadData(&variant->module, is_simulator(api) ? kernel.ptx.data() : kernel.cubin.data()),
+          "cuModuleLoadData", "{} for {}", plan.source, request.arch);
     try {
         check(api, api.cuModuleGetFunction(&variant->function, variant->module, "nvfp4_router"), "cuModuleGetFunction");
         // Once for each loaded function, to all that it ever uses: nothing lowers it later.
