@@ -91,6 +91,7 @@ std::string GpuRouter::description() const {
 void GpuRouter::prepare(int64_t max_tokens) {
     variants_.prepare(max_tokens);
     // A stream's own launches and a capture from it.
+    const ContextScope scope(*context_);
     slots_->reserve(2);
 }
 
