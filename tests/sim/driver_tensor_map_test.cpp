@@ -11,20 +11,25 @@ namespace {
 
 /// A map that is accepted: a 2-D tensor of 64 x 64 u8 in boxes of 64 x 8.
 struct Arguments {
-    CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    int type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
     cuuint32_t rank = 2;
     uint64_t address = 0x10000;
     cuuint64_t dims[6] = {64, 64, 4, 4, 4, 4}, strides[5] = {64, 4096, 16384, 65536, 262144};
     cuuint32_t box[6] = {64, 8, 1, 1, 1, 1}, element_strides[6] = {1, 1, 1, 1, 1, 1};
-    CUtensorMapInterleave interleave = CU_TENSOR_MAP_INTERLEAVE_NONE;
-    CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
-    CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE;
-    CUtensorMapFloatOOBfill fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+    int interleave = CU_TENSOR_MAP_INTERLEAVE_NONE;
+    int swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
+    int promotion = CU_TENSOR_MAP_L2_PROMOTION_NONE;
+    int fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
 };
 
+/// The function as C sees it, whose enumerations may hold any number.
+using EncodeTiled = CUresult (*)(CUtensorMap*, int, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+                                 const cuuint32_t*, const cuuint32_t*, int, int, int, int);
+
 CUresult encode(const DriverApi& api, const Arguments& a, CUtensorMap* map) {
-    return api.cuTensorMapEncodeTiled(map, a.type, a.rank, reinterpret_cast<void*>(a.address), a.dims, a.strides, a.box,
-                                      a.element_strides, a.interleave, a.swizzle, a.promotion, a.fill);
+    const auto call = reinterpret_cast<EncodeTiled>(reinterpret_cast<void*>(api.cuTensorMapEncodeTiled));
+    return call(map, a.type, a.rank, reinterpret_cast<void*>(a.address), a.dims, a.strides, a.box, a.element_strides,
+                a.interleave, a.swizzle, a.promotion, a.fill);
 }
 
 struct Case {
@@ -32,13 +37,6 @@ struct Case {
     bool accepted;
     std::function<void(Arguments&)> change;
 };
-
-template <class Enum>
-Enum number(int value) {
-    Enum out;
-    std::memcpy(&out, &value, sizeof out);  // values outside the enumeration are what is tested
-    return out;
-}
 
 void run(const DriverApi& api, const std::vector<Case>& cases) {
     for (const Case& c : cases) {
@@ -121,7 +119,7 @@ TEST_CASE("C20 cuTensorMapEncodeTiled accepts and refuses as an H200's driver", 
         {"interleave 3", false,
          [](Arguments& a) {
              a.rank = 3;
-             a.interleave = number<CUtensorMapInterleave>(3);
+             a.interleave = 3;
          }},
         {"NaN fill of f16", true,
          [](Arguments& a) {
@@ -129,29 +127,28 @@ TEST_CASE("C20 cuTensorMapEncodeTiled accepts and refuses as an H200's driver", 
              a.fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA;
          }},
         {"NaN fill of u8", false, [](Arguments& a) { a.fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA; }},
-        {"fill 2", false, [](Arguments& a) { a.fill = number<CUtensorMapFloatOOBfill>(2); }},
+        {"fill 2", false, [](Arguments& a) { a.fill = 2; }},
         {"L2 promotion 3", true, [](Arguments& a) { a.promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B; }},
-        {"L2 promotion 4", false, [](Arguments& a) { a.promotion = number<CUtensorMapL2promotion>(4); }},
+        {"L2 promotion 4", false, [](Arguments& a) { a.promotion = 4; }},
     };
     for (int type = 0; type < 16; ++type) {
-        cases.push_back(
-            {"data type", type <= 12, [type](Arguments& a) { a.type = number<CUtensorMapDataType>(type); }});
+        cases.push_back({"data type", type <= 12, [type](Arguments& a) { a.type = type; }});
     }
     for (int swizzle = 0; swizzle < 8; ++swizzle) {
         cases.push_back({"swizzle, inner 32 bytes", swizzle <= 3, [swizzle](Arguments& a) {
                              a.box[0] = 32;
-                             a.swizzle = number<CUtensorMapSwizzle>(swizzle);
+                             a.swizzle = swizzle;
                          }});
     }
     for (int swizzle = 1; swizzle <= 3; ++swizzle) {
         const unsigned span = 16u << swizzle;
         cases.push_back({"inner fills the swizzle span", true, [=](Arguments& a) {
                              a.box[0] = span;
-                             a.swizzle = number<CUtensorMapSwizzle>(swizzle);
+                             a.swizzle = swizzle;
                          }});
         cases.push_back({"inner beyond the swizzle span", false, [=](Arguments& a) {
                              a.box[0] = span + 16;
-                             a.swizzle = number<CUtensorMapSwizzle>(swizzle);
+                             a.swizzle = swizzle;
                          }});
     }
     run(session.api, cases);
@@ -159,7 +156,7 @@ TEST_CASE("C20 cuTensorMapEncodeTiled accepts and refuses as an H200's driver", 
 
 TEST_CASE("sub-byte types of tensor maps on Blackwell", "[sim][driver]") {
     const auto fp4 = [](Arguments& a, int type) {
-        a.type = number<CUtensorMapDataType>(type);
+        a.type = type;
         a.dims[0] = 256;
         a.strides[0] = 128;
         a.box[0] = 128;
@@ -208,7 +205,8 @@ TEST_CASE("C16 a simulated tensor map is tagged, im2col maps are refused by name
     CHECK(session.api.cuTensorMapReplaceAddress(&first, nullptr) == CUDA_ERROR_INVALID_VALUE);
     const int corner[3] = {};
     const Arguments a;
-    CHECK(session.api.cuTensorMapEncodeIm2col(&first, a.type, 3, nullptr, a.dims, a.strides, corner, corner, 1, 1,
-                                              a.element_strides, a.interleave, a.swizzle, a.promotion,
-                                              a.fill) == CUDA_ERROR_NOT_SUPPORTED);
+    CHECK(session.api.cuTensorMapEncodeIm2col(&first, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, nullptr, a.dims, a.strides,
+                                              corner, corner, 1, 1, a.element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                              CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_ERROR_NOT_SUPPORTED);
 }

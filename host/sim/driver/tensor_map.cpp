@@ -27,11 +27,18 @@ void require_map(const CUtensorMap* map) {
 
 }  // namespace
 
-CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
-                                const cuuint64_t* dims, const cuuint64_t* strides, const cuuint32_t* box,
-                                const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
-                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2_promotion,
-                                CUtensorMapFloatOOBfill fill) {
+// C programs may pass numbers that are no enumerators; refusing them means reading them.
+__attribute__((no_sanitize("enum"))) CUresult cuTensorMapEncodeTiled(
+    CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* dims,
+    const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* element_strides,
+    CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2_promotion,
+    CUtensorMapFloatOOBfill fill) {
+    TensorMapRequest request;
+    request.type = static_cast<uint32_t>(type);
+    request.interleave = static_cast<uint32_t>(interleave);
+    request.swizzle = static_cast<uint32_t>(swizzle);
+    request.l2_promotion = static_cast<uint32_t>(l2_promotion);
+    request.oob_fill = static_cast<uint32_t>(fill);
     return in_driver("cuTensorMapEncodeTiled", [&](Call&) {
         require_map(map);
         require_pointer(dims, "globalDim");
@@ -44,18 +51,12 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
             dims_copy[i] = dims[i];
             if (i + 1 < rank) strides_copy[i] = strides[i];
         }
-        TensorMapRequest request;
-        request.type = static_cast<uint32_t>(type);
         request.rank = rank;
         request.address = reinterpret_cast<uint64_t>(address);
         request.dims = dims_copy;
         request.strides = strides_copy;
         request.box = box;
         request.element_strides = element_strides;
-        request.interleave = static_cast<uint32_t>(interleave);
-        request.swizzle = static_cast<uint32_t>(swizzle);
-        request.l2_promotion = static_cast<uint32_t>(l2_promotion);
-        request.oob_fill = static_cast<uint32_t>(fill);
         TensorMap made = {};
         if (const std::string why = encode_tensor_map(request, current_sm(), made); !why.empty())
             refuse(CUDA_ERROR_INVALID_VALUE, "{}", why);
