@@ -88,7 +88,8 @@ uint32_t selecting_ctas(const Plan& plan, int64_t tokens) {
 Plan make_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
                const TileWish& wish, bool plain) {
     const bool hopper = target_for(device.major, device.minor).family == KernelFamily::kWgmma;
-    Plan plan = (hopper ? make_hopper_plan : make_blackwell_plan)(settings, tokens, band, device, wish);
+    Plan plan = hopper ? make_hopper_plan(settings, tokens, band, device, wish, plain)
+                       : make_blackwell_plan(settings, tokens, band, device, wish);
     plan.kernel.plain = plain;
     return plan;
 }

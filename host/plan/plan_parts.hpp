@@ -15,7 +15,7 @@ inline constexpr uint32_t kJoinedTilesPerLaunch = 64;
 void set_launch_size(Plan& plan, TokenBand band, bool joined);
 
 Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
-                      const TileWish& wish);
+                      const TileWish& wish, bool plain);
 Plan make_blackwell_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
                          const TileWish& wish);
 

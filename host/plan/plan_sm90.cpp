@@ -75,9 +75,11 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
     kernel.chunks_per_warp = split.chunks_per_warp;
     // Selection has a thread an expert where that is possible.
     kernel.warps = std::max(split.warps_k, std::min(kMaxWarps, ceil_div(settings.experts, kWarp)));
-    // Two CTAs of 14 warps leave 72 registers a thread, which plain fragments of one expert tile fit.
+    // Two CTAs of 14 warps leave 72 registers a thread: enough for plain fragments of one expert tile, and for wide token
+    // tiles only where no chunk is fetched ahead or no option is in the way.
     const bool small = kernel.gate_form == GateForm::Nvfp4 && kernel.gate_planes == 1 && kernel.token_planes == 1 &&
-                       !kernel.quantise_tokens && kernel.expert_tiles == 1;
+                       !kernel.quantise_tokens && kernel.expert_tiles == 1 &&
+                       (kernel.token_tiles <= 2 || kernel.chunks_per_warp == 1 || kernel.plain);
     kernel.ctas_per_sm = small ? 2 : 1;
 
     plan.producers = ceil_div(ceil_div(settings.experts, kExpertTile), kernel.expert_tiles) * kernel.slices;
@@ -140,9 +142,10 @@ void plan_batch(const nvfp4r_settings& settings, TokenBand band, const DeviceLim
 }  // namespace
 
 Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band, const DeviceLimits& device,
-                      const TileWish& wish) {
+                      const TileWish& wish, bool plain) {
     Plan plan;
     plan.kernel = problem_of(settings, tokens);
+    plan.kernel.plain = plain;
     constexpr uint32_t kWideTile = 64;  // only the batch kernel has it
     const bool wide = wish.tokens_per_tile == kWideTile && wish.k_split <= 1;
     // Measured on an H200: up to 640 tokens the split gate wins, above it the gate that is dequantised once per tile.

@@ -1,0 +1,68 @@
+// The Hopper kernels' PTX on the simulator, through the same host path: against the contract, on GPUs of any size, under
+// every scheduling policy.
+#include <catch2/catch.hpp>
+
+#include "gpu_case.hpp"
+#include "sim/driver/sim_driver.hpp"
+
+using namespace nvfp4r;
+using namespace nvfp4r::test;
+
+namespace {
+
+/// Lets the simulator play one Hopper GPU.
+void play_hopper(uint32_t multiprocessors, sim::Policy policy, uint64_t seed) {
+    sim::GpuConfig config = sim::GpuConfig::for_sm(90);
+    config.sms = multiprocessors;
+    config.policy = policy;
+    config.seed = seed;
+    sim::driver::restart_driver({config});
+}
+
+void require_right(GpuCase c) {
+    c.options.device = NVFP4R_DEVICE_SIM;
+    INFO(c.name << ", M " << c.tokens);
+    CHECK(run_gpu_case(c) == "");
+    INFO(sim::driver::last_report());
+}
+
+}  // namespace
+
+TEST_CASE("the simulator runs the Hopper kernels in every precision and with every kind of tokens", "[kernel][sim]") {
+    play_hopper(132, sim::Policy::random, 1);
+    for (const nvfp4r_precision precision :
+         {NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2, NVFP4R_PRECISION_NVFP4X3, NVFP4R_PRECISION_NVFP4_W,
+          NVFP4R_PRECISION_NVFP4X2_W, NVFP4R_PRECISION_BF16})
+        for (const nvfp4r_dtype type : {NVFP4R_BF16, NVFP4R_F32, NVFP4R_E2M1}) {
+            GpuCase c = gpu_case(40, 144, 5, NVFP4R_SCORE_SIGMOID, precision);
+            c.hidden_type = type;
+            c.tokens = 5;
+            require_right(c);
+        }
+}
+
+TEST_CASE("C58 the Hopper kernels end with right results however few CTAs fit", "[kernel][sim]") {
+    // With one multiprocessor the selecting CTAs cannot all wait beside the multiplying ones: tokens are handed over.
+    for (const uint32_t multiprocessors : {1u, 7u})
+        for (uint64_t seed = 1; seed <= 3; ++seed) {
+            play_hopper(multiprocessors, sim::Policy::random, seed);
+            GpuCase c = gpu_case(96, 256, 6);
+            c.tokens = 40;
+            require_right(c);
+        }
+}
+
+TEST_CASE("the Hopper kernels are right under every scheduling policy", "[kernel][sim]") {
+    for (const sim::Policy policy : {sim::Policy::round_robin, sim::Policy::eager, sim::Policy::late,
+                                     sim::Policy::random, sim::Policy::hold_warp, sim::Policy::hold_cta})
+        for (uint64_t seed = 1; seed <= 2; ++seed) {
+            play_hopper(132, policy, seed);
+            GpuCase decode = gpu_case(64, 320, 6, NVFP4R_SCORE_SOFTMAX);
+            decode.tokens = 11;
+            decode.mask = true;
+            require_right(decode);
+            GpuCase batch = gpu_case(40, 144, 5);
+            batch.tokens = 650;
+            require_right(batch);
+        }
+}
