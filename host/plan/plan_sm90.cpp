@@ -8,6 +8,7 @@ namespace nvfp4r {
 namespace {
 
 constexpr uint32_t kMaxWarps = 14;   // of a CTA: two CTAs an SM leave each thread 72 registers
+constexpr uint32_t kLeanWarps = 10;  // the same with 96 registers
 constexpr uint32_t kMaxSlices = 16;  // packets a selecting thread holds at once
 
 struct Split {
@@ -17,10 +18,10 @@ struct Split {
 
 /// The cost of a split in packed tiles that a warp multiplies one after the other. A slice more costs its packet in the
 /// join, a warp more its row in the sum over warps; both weights are from the stage times of an H200.
-Split split_of(uint32_t expert_tiles, uint32_t slices, uint32_t chunks) {
+Split split_of(uint32_t expert_tiles, uint32_t slices, uint32_t chunks, uint32_t max_warps) {
     constexpr double kSliceCost = 0.02, kWarpCost = 0.015;
     const uint32_t per_slice = ceil_div(chunks, slices);
-    const uint32_t per_warp = ceil_div(per_slice, kMaxWarps);
+    const uint32_t per_warp = ceil_div(per_slice, max_warps);
     const uint32_t warps = ceil_div(per_slice, per_warp);
     return {expert_tiles, slices, warps, per_warp, expert_tiles * per_warp + kSliceCost * slices + kWarpCost * warps};
 }
@@ -36,7 +37,7 @@ Split choose_split(uint32_t experts, uint32_t chunks, uint32_t tiles, const Devi
         const uint32_t most = std::clamp(places / (groups * tiles), 1u, std::min(kMaxSlices, chunks));
         for (uint32_t slices = wished_slices ? wished_slices : 1; slices <= (wished_slices ? wished_slices : most);
              ++slices) {
-            const Split split = split_of(expert_tiles, slices, chunks);
+            const Split split = split_of(expert_tiles, slices, chunks, tiles > 1 ? kLeanWarps : kMaxWarps);
             if (split.cost < best.cost) best = split;
         }
     }
@@ -75,11 +76,11 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
     kernel.chunks_per_warp = split.chunks_per_warp;
     // Selection has a thread an expert where that is possible.
     kernel.warps = std::max(split.warps_k, std::min(kMaxWarps, ceil_div(settings.experts, kWarp)));
-    // Two CTAs of 14 warps leave 72 registers a thread: enough for plain fragments of one expert tile, and for wide token
-    // tiles only where no chunk is fetched ahead or no option is in the way.
+    // Two CTAs of 14 warps leave 72 registers a thread, which plain fragments of one expert tile fit; wide token tiles with
+    // a chunk fetched ahead need the 96 that 10 warps leave.
     const bool small = kernel.gate_form == GateForm::Nvfp4 && kernel.gate_planes == 1 && kernel.token_planes == 1 &&
                        !kernel.quantise_tokens && kernel.expert_tiles == 1 &&
-                       (kernel.token_tiles <= 2 || kernel.chunks_per_warp == 1 || kernel.plain);
+                       (kernel.token_tiles <= 2 || kernel.chunks_per_warp == 1 || kernel.warps <= kLeanWarps);
     kernel.ctas_per_sm = small ? 2 : 1;
 
     plan.producers = ceil_div(ceil_div(settings.experts, kExpertTile), kernel.expert_tiles) * kernel.slices;

@@ -46,9 +46,9 @@ void require_clean(const Plan& plan, const char* arch = "sm_90a") {
 }  // namespace
 
 TEST_CASE("variants of the common shapes use no local memory", "[kernel]") {
-    const uint32_t shapes[][3] = {{256, 7168, 8}, {384, 7168, 6}, {128, 2880, 4}};
+    const uint32_t shapes[][3] = {{256, 7168, 8}, {384, 7168, 6}};
     for (const auto& s : shapes)
-        for (uint32_t band = 0; band < kTokenBands; band += 2)
+        for (uint32_t band = 0; band < kTokenBands; band += 3)
             for (const bool plain : {true, false})
                 require_clean(make_plan(settings_of(s[0], s[1], s[2], NVFP4R_PRECISION_NVFP4_W), TokenForm::Bf16,
                                         static_cast<TokenBand>(band), h200(), {}, plain));
