@@ -8,12 +8,12 @@
 
 namespace nvfp4r {
 
-#define NVFP4R_NVRTC_ENTRIES(X)                                                                         \
-    X(nvrtcVersion)                                                                                     \
-    X(nvrtcGetErrorString)                                                                              \
-    X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
-        X(nvrtcCompileProgram) X(nvrtcGetPTXSize) X(nvrtcGetPTX) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN)  \
-            X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
+#define NVFP4R_NVRTC_ENTRIES(X)                                                                                      \
+    X(nvrtcVersion)                                                                                                  \
+    X(nvrtcGetErrorString)                                                                                           \
+    X(nvrtcGetNumSupportedArchs)                                                                                     \
+    X(nvrtcGetSupportedArchs) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetPTXSize) \
+        X(nvrtcGetPTX) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
 
 struct NvrtcApi {
 #define NVFP4R_MEMBER(name) decltype(&::name) name = nullptr;
