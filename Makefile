@@ -145,11 +145,12 @@ run: $(BUILD)/nvfp4-router
 install: $(BUILD)/libnvfp4router.a $(BUILD)/nvfp4-router
 	@scripts/install $(BUILD) "$(DESTDIR)" "$(PREFIX)"
 
-FORMATTED = $(shell git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh')
+# tests/sim/data holds inputs of the simulator, kept as they were written.
+FORMATTED = $(shell git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu' '*.cuh' ':!tests/sim/data')
 format:
-	clang-format-14 -i $(FORMATTED)
+	@clang-format-14 -i $(FORMATTED)
 format-check:
-	clang-format-14 --dry-run -Werror $(FORMATTED)
+	@clang-format-14 --dry-run -Werror $(FORMATTED)
 
 clean:
 	rm -rf build-asan build-tsan
