@@ -8,12 +8,13 @@
 
 namespace nvfp4r {
 
-#define NVFP4R_NVRTC_ENTRIES(X)                                                                                      \
-    X(nvrtcVersion)                                                                                                  \
-    X(nvrtcGetErrorString)                                                                                           \
-    X(nvrtcGetNumSupportedArchs)                                                                                     \
-    X(nvrtcGetSupportedArchs) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetPTXSize) \
-        X(nvrtcGetPTX) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
+// clang-format off
+#define NVFP4R_NVRTC_ENTRIES(X) \
+    X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcGetNumSupportedArchs) X(nvrtcGetSupportedArchs) \
+    X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) \
+    X(nvrtcGetPTXSize) X(nvrtcGetPTX) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) \
+    X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
+// clang-format on
 
 struct NvrtcApi {
 #define NVFP4R_MEMBER(name) decltype(&::name) name = nullptr;
