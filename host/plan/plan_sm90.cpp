@@ -77,10 +77,11 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
     // Selection has a thread an expert where that is possible.
     kernel.warps = std::max(split.warps_k, std::min(kMaxWarps, ceil_div(settings.experts, kWarp)));
     // Two CTAs of 14 warps leave 72 registers a thread, which plain fragments of one expert tile fit; wide token tiles with
-    // a chunk fetched ahead need the 96 that 10 warps leave.
+    // a chunk fetched ahead need the 96 that 10 warps leave, and with tokens to dequantise more.
     const bool small = kernel.gate_form == GateForm::Nvfp4 && kernel.gate_planes == 1 && kernel.token_planes == 1 &&
                        !kernel.quantise_tokens && kernel.expert_tiles == 1 &&
-                       (kernel.token_tiles <= 2 || kernel.chunks_per_warp == 1 || kernel.warps <= kLeanWarps);
+                       (kernel.token_tiles <= 2 || (kernel.token_form == TokenForm::Bf16 &&
+                                                    (kernel.chunks_per_warp == 1 || kernel.warps <= kLeanWarps)));
     kernel.ctas_per_sm = small ? 2 : 1;
 
     plan.producers = ceil_div(ceil_div(settings.experts, kExpertTile), kernel.expert_tiles) * kernel.slices;
@@ -151,9 +152,10 @@ Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBa
     const bool wide = wish.tokens_per_tile == kWideTile && wish.k_split <= 1;
     // Measured on an H200: up to 640 tokens the split gate wins, above it the gate that is dequantised once per tile.
     const bool many = band > TokenBand::kUpTo640 && wish.tokens_per_tile == 0 && wish.k_split == 0;
-    if ((many || wide) && !settings.batch_invariant)
-        plan_batch(settings, band, device, wish, plan);
-    else
+    const bool batch = (many || wide) && !settings.batch_invariant;
+    if (batch) plan_batch(settings, band, device, wish, plan);
+    // All logits of even the narrowest tile may be too much at the largest E; the split kernel needs no such room.
+    if (!batch || (many && plan.shared_bytes > device.shared_bytes_cta))
         plan_decode(settings, band, device, wish, plan);
     plan.threads = plan.kernel.warps * kWarp;
     if (plan.shared_bytes > device.shared_bytes_cta)
