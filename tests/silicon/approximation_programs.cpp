@@ -40,7 +40,8 @@ void add_approximation_programs(Programs& programs) {
         {.exact = false, .width = 16, .ulps = 1, .relative = std::exp2(-9.9)});
     add(programs, "ex2.approx.ftz.bf16x2", "rr", Values::bf16,
         {.exact = false, .width = 16, .bf16 = true, .ulps = 1, .relative = std::exp2(-7)});
-    add(programs, "tanh.approx.f16x2", "rr", Values::f16, {.exact = false, .width = 16, .absolute = std::exp2(-10.987)});
+    add(programs, "tanh.approx.f16x2", "rr", Values::f16,
+        {.exact = false, .width = 16, .absolute = std::exp2(-10.987)});
     add(programs, "tanh.approx.bf16x2", "rr", Values::bf16,
         {.exact = false, .width = 16, .bf16 = true, .absolute = std::exp2(-8)});
 }

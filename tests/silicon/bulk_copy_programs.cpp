@@ -33,7 +33,8 @@ void add_global_to_shared(Programs& programs) {
         body += pattern_text(kImage, kThreads, tag);
         body += fmt::format(
             "mov.u32 %r1, sm;\n@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {0};\n"
-            "@%p30 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+{1}], [%b0+{2}], {0}, [mb];\n",
+            "@%p30 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+{1}], [%b0+{2}], {0}, "
+            "[mb];\n",
             piece.bytes, piece.to, piece.from);
         body += wait_text(0, i % 2, tag) + copy_text(false, "%b1", i * kImage, 0, kImage, kThreads, "out" + tag);
     }
@@ -43,9 +44,10 @@ void add_global_to_shared(Programs& programs) {
 }
 
 // `operation`: "" or ".add.u32" and the like.
-void add_shared_to_global(Programs& programs, const std::string& operation, Values values) {
+void add_shared_to_global(Programs& programs, const std::string& operation, Values values,
+                          const std::string& note = "") {
     Program program;
-    program.name = operation.empty() ? "bulk copy shared to global" : "bulk reduce" + operation + " to global";
+    program.name = operation.empty() ? "bulk copy shared to global" : "bulk reduce" + operation + " to global" + note;
     program.buffers = {{random_bytes(values, 2 * kImage, 202), true}, {random_bytes(values, kImage, 203)}};
     std::string body = copy_text(true, "%b1", 0, 0, kImage, kThreads, "in");
     body += "fence.proxy.async;\nbar.sync 0;\nsetp.eq.u32 %p1, %tid_x, 0;\nmov.u32 %r1, sm;\n";
@@ -67,8 +69,8 @@ void add_shared_to_shared(Programs& programs, const std::string& operation) {
     program.name = operation.empty() ? "bulk copy between CTAs" : "bulk reduce" + operation + " between CTAs";
     program.buffers = {{random_bytes(Values::words, 4 * kImage, 204)}, output(2 * kImage)};
     std::string body = init_text(0, 1);
-    body += fmt::format("mov.u32 %r2, %cluster_ctarank;\nmul.wide.u32 %d1, %r2, {};\nadd.u64 %d2, %b0, %d1;\n",
-                        2 * kImage);
+    body +=
+        fmt::format("mov.u32 %r2, %cluster_ctarank;\nmul.wide.u32 %d1, %r2, {};\nadd.u64 %d2, %b0, %d1;\n", 2 * kImage);
     body += copy_text(true, "%d2", 0, 0, 2 * kImage, kThreads, "in");
     body += fmt::format("fence.proxy.async;\n@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {};\n", kImage) +
             kClusterBarrier;
@@ -94,9 +96,9 @@ void add_multicast(Programs& programs) {
     std::string body = init_text(0, 1) + pattern_text(kImage, kThreads, "p");
     // Rank 3 sends one half to ranks 0 and 2, rank 0 the other to all.
     body += fmt::format(
-        "mov.u32 %r2, %cluster_ctarank;\nand.b32 %r3, %r2, 1;\nsetp.eq.u32 %p1, %r3, 0;\n"
-        "selp.u32 %r3, {0}, {1}, %p1;\n@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], %r3;\n",
-        kImage, kImage / 2) +
+                "mov.u32 %r2, %cluster_ctarank;\nand.b32 %r3, %r2, 1;\nsetp.eq.u32 %p1, %r3, 0;\n"
+                "selp.u32 %r3, {0}, {1}, %p1;\n@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], %r3;\n",
+                kImage, kImage / 2) +
             kClusterBarrier;
     body += fmt::format(
         "setp.eq.and.u32 %p2, %r2, 3, %p30;\nsetp.eq.and.u32 %p3, %r2, 0, %p30;\nmov.u16 %h1, 5;\nmov.u16 %h2, 15;\n"
@@ -119,18 +121,20 @@ void add_multicast(Programs& programs) {
 void add_bulk_copy_programs(Programs& programs) {
     add_global_to_shared(programs);
     add_shared_to_global(programs, "", Values::words);
-    for (const std::string& operation :
-         expand(".<add.u32|add.s32|add.u64|min.u32|max.u32|min.s32|max.s32|min.u64|max.u64|min.s64|max.s64|inc.u32|dec.u32"
-                "|and.b32|or.b32|xor.b32|and.b64|or.b64|xor.b64>"))
+    for (const std::string& operation : expand(
+             ".<add.u32|add.s32|add.u64|min.u32|max.u32|min.s32|max.s32|min.u64|max.u64|min.s64|max.s64|inc.u32|dec.u32"
+             "|and.b32|or.b32|xor.b32|and.b64|or.b64|xor.b64>"))
         add_shared_to_global(programs, operation, Values::words);
     add_shared_to_global(programs, ".add.f32", Values::f32);
+    add_shared_to_global(programs, ".add.f32", Values::f32_tiny, ", around the least normal number");
     add_shared_to_global(programs, ".add.f64", Values::f64);
     for (const char* operation : {".add.noftz.f16", ".min.f16", ".max.f16"})
         add_shared_to_global(programs, operation, Values::f16);
     for (const char* operation : {".add.noftz.bf16", ".min.bf16", ".max.bf16"})
         add_shared_to_global(programs, operation, Values::bf16);
     add_shared_to_shared(programs, "");
-    for (const std::string& operation : expand(".<add.u32|add.s32|add.u64|min.u32|max.s32|inc.u32|dec.u32|and.b32|xor.b32>"))
+    for (const std::string& operation :
+         expand(".<add.u32|add.s32|add.u64|min.u32|max.s32|inc.u32|dec.u32|and.b32|xor.b32>"))
         add_shared_to_shared(programs, operation);
     add_multicast(programs);
 }

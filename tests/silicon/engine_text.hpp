@@ -55,8 +55,9 @@ inline std::string init_text(unsigned offset, unsigned count) {
 }
 
 inline std::string wait_text(unsigned offset, unsigned parity, const std::string& tag) {
-    return fmt::format("wait_{0}:\nmbarrier.try_wait.parity.shared::cta.b64 %p31, [mb+{1}], {2};\n@!%p31 bra wait_{0};\n",
-                       tag, offset, parity);
+    return fmt::format(
+        "wait_{0}:\nmbarrier.try_wait.parity.shared::cta.b64 %p31, [mb+{1}], {2};\n@!%p31 bra wait_{0};\n", tag, offset,
+        parity);
 }
 
 inline const std::string kClusterBarrier = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";

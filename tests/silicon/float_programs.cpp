@@ -23,8 +23,10 @@ std::vector<Form> single() {
 std::vector<Form> single_comparisons() {
     std::vector<Form> forms;
     add_forms(forms, std::string("setp.") + kComparisons + "<|.ftz>.f32", "prr");
-    add_forms(forms, "setp.<lt|geu>.<and|or|xor><|.ftz>.f32 p8|p9, r1, r2, p3; selp.u32 r8, 2, 0, p8; "
-                     "selp.u32 r9, 1, 0, p9; or.b32 ro, r8, r9;", "r");
+    add_forms(forms,
+              "setp.<lt|geu>.<and|or|xor><|.ftz>.f32 p8|p9, r1, r2, p3; selp.u32 r8, 2, 0, p8; "
+              "selp.u32 r9, 1, 0, p9; or.b32 ro, r8, r9;",
+              "r");
     add_forms(forms, "set.<lt|neu><|.ftz>.<u32|s32|f32>.f32", "rrr");
     add_forms(forms, "set.<gt|num><|.ftz>.f32.f32", "rrr");
     add_forms(forms, "slct<|.ftz>.<b32|f32>.f32", "rrrr");
@@ -45,12 +47,22 @@ std::vector<Form> twice() {
     return forms;
 }
 
+std::vector<Form> single_tiny() {
+    std::vector<Form> forms;
+    add_forms(forms, "<add|sub|mul|div>.<rn|rz|rm|rp><|.ftz>.f32", "rrr");
+    add_forms(forms, "fma.<rn|rz|rm|rp><|.ftz>.f32", "rrr", ", 0f00000000");
+    add_forms(forms, "fma.<rn|rz|rm|rp><|.ftz>.f32", "rrrr");
+    add_forms(forms, "mul.<rn|rp>.ftz.sat.f32", "rrr");
+    return forms;
+}
+
 }  // namespace
 
 void add_float_programs(Programs& programs) {
     programs.push_back(table_program("f32 arithmetic", single(), {Values::f32}, 21));
     programs.push_back(table_program("f32 comparisons", single_comparisons(), {Values::f32}, 22));
     programs.push_back(table_program("f64 arithmetic", twice(), {Values::f64}, 23));
+    programs.push_back(table_program("f32 around the least normal number", single_tiny(), {Values::f32_tiny}, 24));
 }
 
 }  // namespace nvfp4r::silicon

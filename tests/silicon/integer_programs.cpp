@@ -78,9 +78,11 @@ std::vector<Form> bits() {
     add_forms(forms, "bfind.shiftamt.<u32|s32>", "rr");
     add_forms(forms, "bfind.shiftamt.<u64|s64>", "rd");
     add_forms(forms, "bfe.<u32|s32>", "rrrr");
-    add_forms(forms, "bfe.<u64|s64>", "ddrr");
+    // Position and length are numbers of 8 bits; only the 32-bit forms ignore the bits above.
+    const std::string field = "and.b32 r8, r2, 255; and.b32 r9, r3, 255; ";
+    add_forms(forms, field + "bfe.<u64|s64> do, d1, r8, r9;", "d");
     add_forms(forms, "bfi.b32", "rrrrr");
-    add_forms(forms, "bfi.b64", "dddrr");
+    add_forms(forms, field + "bfi.b64 do, d1, d4, r8, r9;", "d");
     add_forms(forms, "szext.<clamp|wrap>.<u32|s32>", "rrr");
     add_forms(forms, "bmsk.<clamp|wrap>.b32", "rrr");
     add_forms(forms, "dp4a.<u32|s32>.<u32|s32>", "rrrr");
@@ -101,8 +103,10 @@ std::vector<Form> choices() {
     add_forms(forms, "setp.<lo|ls|hi|hs>.u32", "prr");
     add_forms(forms, "setp.<eq|ne>.b16", "phh");
     add_forms(forms, "setp.<eq|ne>.b64", "pdd");
-    add_forms(forms, "setp.<lt|ge>.<and|or|xor>.s32 p8|p9, r1, r2, <p3|!p3>; selp.u32 r8, 2, 0, p8; "
-                     "selp.u32 r9, 1, 0, p9; or.b32 ro, r8, r9;", "r");
+    add_forms(forms,
+              "setp.<lt|ge>.<and|or|xor>.s32 p8|p9, r1, r2, <p3|!p3>; selp.u32 r8, 2, 0, p8; "
+              "selp.u32 r9, 1, 0, p9; or.b32 ro, r8, r9;",
+              "r");
     add_forms(forms, "set.<eq|lt|ge>.<u32|s32>.<u32|s32>", "rrr");
     add_forms(forms, "set.<ne|le|gt>.f32.<u32|s32>", "rrr");
     add_forms(forms, "set.<lt|gt>.<and|or|xor>.u32.s32", "rrr", ", p3");

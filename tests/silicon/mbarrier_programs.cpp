@@ -111,8 +111,7 @@ void add_ring(Programs& programs) {
     out.output = true;
     program.buffers = {{random_bytes(Values::words, kRounds * kSlots * 4, 320)}, out};
     std::string body;
-    for (unsigned stage = 0; stage < kStages; ++stage)
-        body += init_text(stage * 8, 64) + init_text(64 + stage * 8, 2);
+    for (unsigned stage = 0; stage < kStages; ++stage) body += init_text(stage * 8, 64) + init_text(64 + stage * 8, 2);
     body +=
         "setp.ge.u32 %p1, %tid_x, 64;\nand.b32 %r1, %tid_x, 63;\nshl.b32 %r2, %r1, 2;\ncvt.u64.u32 %d1, %r2;\n"
         "add.u64 %d2, %b0, %d1;\nadd.u64 %d3, %b1, %d1;\nmov.u32 %r3, sm;\nadd.u32 %r3, %r3, %r2;\n"

@@ -20,20 +20,26 @@ std::vector<Form> loads_and_stores() {
     add_forms(forms, "st.local.b64 [stack], d1; ld.local.<u8|s8|u16|s16|u32> ro, [stack+4];", "r");
     add_forms(forms, "st.local.v2.b64 [stack], {d1, d2}; ld.local.v4.b32 {r5, r6, r7, r8}, [stack];" + kHash4, "d");
     add_forms(forms, "st.shared.v2.b64 [s], {d1, d2}; ld.shared.v4.<b32|u32|f32> {r5, r6, r7, r8}, [s];" + kHash4, "d");
-    add_forms(forms, "st.global.v4.b32 [q], {r1, r2, r3, r4}; ld.global.v2.b64 {d8, d9}, [q]; mad.lo.u64 do, d8, 3, d9;",
-              "d");
+    add_forms(forms,
+              "st.global.v4.b32 [q], {r1, r2, r3, r4}; ld.global.v2.b64 {d8, d9}, [q]; mad.lo.u64 do, d8, 3, d9;", "d");
     add_forms(forms, "st.shared.v2.b64 [s], {d1, d2}; ld.shared.v4.<u8|s8> {r5, r6, r7, r8}, [s+4];" + kHash4, "d");
     add_forms(forms, "st.shared.v2.b64 [s], {d1, d2}; ld.shared.v4.<u16|s16> {r5, r6, r7, r8}, [s+8];" + kHash4, "d");
-    add_forms(forms, "st.shared.b64 [s], d1; ld.shared.v2.<u8|s8|u16|s16|u32> {r8, r9}, [s]; mov.b64 do, {r8, r9};", "d");
-    add_forms(forms, "st.shared.b64 [s], d1; st.shared.v4.<b8|u8> [s+4], {r1, r2, r3, r4}; ld.shared.b64 do, [s];", "d");
+    add_forms(forms, "st.shared.b64 [s], d1; ld.shared.v2.<u8|s8|u16|s16|u32> {r8, r9}, [s]; mov.b64 do, {r8, r9};",
+              "d");
+    add_forms(forms, "st.shared.b64 [s], d1; st.shared.v4.<b8|u8> [s+4], {r1, r2, r3, r4}; ld.shared.b64 do, [s];",
+              "d");
     add_forms(forms, "st.shared.b64 [s], d1; st.shared.v4.b16 [s], {h1, h2, h3, h4}; ld.shared.b64 do, [s];", "d");
     add_forms(forms, "ld.global.nc.v2.b64 {d8, d9}, [base]; mad.lo.u64 do, d8, 3, d9;", "d");
-    add_forms(forms, "ld.global<.ca|.cg|.cs|.L1::no_allocate|.L2::128B>.v2.b64 {d8, d9}, [base+16]; "
-                     "mad.lo.u64 do, d8, 3, d9;", "d");
+    add_forms(forms,
+              "ld.global<.ca|.cg|.cs|.L1::no_allocate|.L2::128B>.v2.b64 {d8, d9}, [base+16]; "
+              "mad.lo.u64 do, d8, 3, d9;",
+              "d");
     add_forms(forms, "st.global<.wb|.cg|.cs>.b64 [q], d3; ld<.volatile|.relaxed.gpu|.acquire.sys>.global.b64 do, [q];",
               "d");
-    add_forms(forms, "cvt.u64.u32 d9, s; cvta.shared.u64 d9, d9; st.b64 [d9], d1; "
-                     "ld.b64 do, [d9];", "d");
+    add_forms(forms,
+              "cvt.u64.u32 d9, s; cvta.shared.u64 d9, d9; st.b64 [d9], d1; "
+              "ld.b64 do, [d9];",
+              "d");
     return forms;
 }
 
@@ -43,17 +49,21 @@ void add_atomics(std::vector<Form>& forms, const std::string& operation, unsigne
     const std::string result = bits == 64   ? " mad.lo.u64 do, d8, 3, d9;"
                                : bits == 32 ? " mov.b64 do, {r8, r9};"
                                             : " mov.b32 r8, {h8, h9}; cvt.u64.u32 do, r8;";
+    // The driver's compiler adds the wrong half of a pair that comes straight from a 64-bit register to shared memory.
+    const bool pair = operation.ends_with("x2");
+    const std::string prepare = pair ? "xor.b32 r5, r1, 0x80008000; " : "";
+    const std::string value = pair ? "r5" : wide + "1";
     for (const std::string space : {"shared", "global"}) {
         const std::string at = space == "shared" ? "[s]" : "[q]";
         add_forms(forms,
-                  "st." + space + ".b64 " + at + ", d2; atom." + space + "." + operation + " " + wide + "8, " + at +
-                      ", " + wide + "1; ld." + space + ".b" + std::to_string(bits) + " " + wide + "9, " + at + ";" +
-                      result,
+                  prepare + "st." + space + ".b64 " + at + ", d2; atom." + space + "." + operation + " " + wide +
+                      "8, " + at + ", " + value + "; ld." + space + ".b" + std::to_string(bits) + " " + wide + "9, " +
+                      at + ";" + result,
                   "d");
         if (operation.find("exch") != std::string::npos) continue;
         add_forms(forms,
-                  "st." + space + ".b64 " + at + ", d2; red." + space + "." + operation + " " + at + ", " + wide +
-                      "1; ld." + space + ".b64 do, " + at + ";",
+                  prepare + "st." + space + ".b64 " + at + ", d2; red." + space + "." + operation + " " + at + ", " +
+                      value + "; ld." + space + ".b64 do, " + at + ";",
                   "d");
     }
 }
@@ -94,8 +104,10 @@ std::vector<Form> integer_atomics() {
 std::vector<Form> single_atomics() {
     std::vector<Form> forms;
     add_atomics(forms, "add.f32", 32);
-    add_forms(forms, "st.global.b64 [q], d2; mov.b64 {r5, r6}, d1; atom.global.add.v2.f32 {r8, r9}, [q], {r5, r6}; "
-                     "ld.global.b64 do, [q];", "d");
+    add_forms(forms,
+              "st.global.b64 [q], d2; mov.b64 {r5, r6}, d1; atom.global.add.v2.f32 {r8, r9}, [q], {r5, r6}; "
+              "ld.global.b64 do, [q];",
+              "d");
     return forms;
 }
 
@@ -109,8 +121,10 @@ std::vector<Form> half_atomics() {
     std::vector<Form> forms;
     add_atomics(forms, "add.noftz.f16", 16);
     add_atomics(forms, "add.noftz.f16x2", 32);
-    add_forms(forms, "st.global.b64 [q], d2; mov.b64 {r5, r6}, d1; "
-                     "atom.global.<add|min|max>.noftz.v2.f16x2 {r8, r9}, [q], {r5, r6}; ld.global.b64 do, [q];", "d");
+    add_forms(forms,
+              "st.global.b64 [q], d2; mov.b64 {r5, r6}, d1; "
+              "atom.global.<add|min|max>.noftz.v2.f16x2 {r8, r9}, [q], {r5, r6}; ld.global.b64 do, [q];",
+              "d");
     return forms;
 }
 
@@ -118,8 +132,10 @@ std::vector<Form> brain_half_atomics() {
     std::vector<Form> forms;
     add_atomics(forms, "add.noftz.bf16", 16);
     add_atomics(forms, "add.noftz.bf16x2", 32);
-    add_forms(forms, "st.global.b64 [q], d2; mov.b64 {r5, r6}, d1; "
-                     "atom.global.<add|min|max>.noftz.v2.bf16x2 {r8, r9}, [q], {r5, r6}; ld.global.b64 do, [q];", "d");
+    add_forms(forms,
+              "st.global.b64 [q], d2; mov.b64 {r5, r6}, d1; "
+              "atom.global.<add|min|max>.noftz.v2.bf16x2 {r8, r9}, [q], {r5, r6}; ld.global.b64 do, [q];",
+              "d");
     return forms;
 }
 
@@ -133,9 +149,12 @@ std::vector<Form> async_copies() {
     add_forms(forms, put + "and.b32 r8, r1, 15; cp.async.cg.shared.global [s], [q], 16, r8;" + get, "d");
     add_forms(forms, put + "and.b32 r8, r1, 3; cp.async.ca.shared.global [s], [q], 4, r8;" + get, "d");
     add_forms(forms, put + "cp.async.ca.shared.global [s], [q], 8, p1;" + get, "d");
-    add_forms(forms, put + "cp.async.ca.shared.global [s], [q], 8; cp.async.commit_group; "
-                           "cp.async.ca.shared.global [s+8], [q], 8; cp.async.commit_group; cp.async.wait_group <0|1>; "
-                           "ld.shared.b64 do, [s]; cp.async.wait_all;", "d");
+    add_forms(forms,
+              put +
+                  "cp.async.ca.shared.global [s], [q], 8; cp.async.commit_group; "
+                  "cp.async.ca.shared.global [s+8], [q], 8; cp.async.commit_group; cp.async.wait_group <0|1>; "
+                  "ld.shared.b64 do, [s]; cp.async.wait_all;",
+              "d");
     return forms;
 }
 
@@ -145,6 +164,8 @@ void add_memory_programs(Programs& programs) {
     programs.push_back(table_program("loads and stores", loads_and_stores(), {Values::words}, 71));
     programs.push_back(table_program("integer atomics", integer_atomics(), {Values::words}, 72));
     programs.push_back(table_program("f32 atomics", single_atomics(), {Values::f32}, 73));
+    programs.push_back(
+        table_program("f32 atomics around the least normal number", single_atomics(), {Values::f32_tiny}, 78));
     programs.push_back(table_program("f64 atomics", twice_atomics(), {Values::f64}, 74));
     programs.push_back(table_program("f16 atomics", half_atomics(), {Values::f16}, 75));
     programs.push_back(table_program("bf16 atomics", brain_half_atomics(), {Values::bf16}, 76));

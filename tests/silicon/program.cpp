@@ -32,7 +32,8 @@ std::string engine_module(const Program& program, const std::string& body) {
     return fmt::format(
         ".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 sm[];\n"
         ".visible .entry k({}) {{\n.shared .align 1024 .b8 mb[128];\n.reg .pred %p<32>;\n.reg .b16 %h<32>;\n"
-        ".reg .b32 %r<600>;\n.reg .b64 %d<64>;\n.reg .b64 %b<8>;\n.reg .b64 %m<4>;\n.reg .b32 %tid_x;\n.reg .b32 %cta_x;\n"
+        ".reg .b32 %r<600>;\n.reg .b64 %d<64>;\n.reg .b64 %b<8>;\n.reg .b64 %m<4>;\n.reg .b32 %tid_x;\n.reg .b32 "
+        "%cta_x;\n"
         "{}mov.u32 %tid_x, %tid.x;\nmov.u32 %cta_x, %ctaid.x;\n{}\nret;\n}}\n",
         params, loads, body);
 }
@@ -47,6 +48,7 @@ const Programs& all_programs() {
         add_approximation_programs(made);
         add_warp_programs(made);
         add_memory_programs(made);
+        add_control_programs(made);
         add_tensor_copy_programs(made);
         add_bulk_copy_programs(made);
         add_mbarrier_programs(made);

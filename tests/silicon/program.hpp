@@ -86,6 +86,7 @@ void add_conversion_programs(Programs& programs);
 void add_approximation_programs(Programs& programs);
 void add_warp_programs(Programs& programs);
 void add_memory_programs(Programs& programs);
+void add_control_programs(Programs& programs);
 void add_tensor_copy_programs(Programs& programs);
 void add_bulk_copy_programs(Programs& programs);
 void add_mbarrier_programs(Programs& programs);

@@ -10,9 +10,12 @@ CUtensorMap encode(const DriverApi& api, const Program& program, const TensorMap
     CUtensorMap map;
     std::vector<cuuint32_t> element_strides = spec.element_strides;
     element_strides.resize(spec.dims.size(), 1);
+    // The driver wants an address of strides also for one dimension, which has none.
+    std::vector<cuuint64_t> strides = spec.strides;
+    strides.resize(spec.dims.size());
     check(api,
           api.cuTensorMapEncodeTiled(&map, spec.type, static_cast<cuuint32_t>(spec.dims.size()),
-                                     reinterpret_cast<void*>(address), spec.dims.data(), spec.strides.data(),
+                                     reinterpret_cast<void*>(address), spec.dims.data(), strides.data(),
                                      spec.box.data(), element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
                                      spec.swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE, spec.fill),
           "cuTensorMapEncodeTiled", "{}", program.name);

@@ -86,8 +86,8 @@ void compare_blocks(const Program& program, size_t output, const StoredOutput& s
     for (size_t block = 0; block < crcs.size(); ++block) {
         if (crcs[block] == stored.blocks[block]) continue;
         if (result.differing++ == 0)
-            result.first = fmt::format("{}: this block of {} bytes differs", label(program, output, block * kBlockBytes),
-                                       kBlockBytes);
+            result.first = fmt::format("{}: this block of {} bytes differs",
+                                       label(program, output, block * kBlockBytes), kBlockBytes);
     }
 }
 
@@ -181,8 +181,9 @@ void write_stored(const std::string& path, const StoredFile& file) {
         for (const StoredOutput& output : program.outputs) {
             text += fmt::format("{} {}\n", output.blocks.empty() ? "values" : "blocks", output.bytes);
             for (size_t i = 0; i < output.values.size(); ++i)
-                text += fmt::format("{:02x}{}", output.values[i],
-                                    i % kBytesPerLine == kBytesPerLine - 1 || i + 1 == output.values.size() ? "\n" : "");
+                text +=
+                    fmt::format("{:02x}{}", output.values[i],
+                                i % kBytesPerLine == kBytesPerLine - 1 || i + 1 == output.values.size() ? "\n" : "");
             for (size_t i = 0; i < output.blocks.size(); ++i)
                 text += fmt::format("{:08x}{}", output.blocks[i],
                                     i % kCrcsPerLine == kCrcsPerLine - 1 || i + 1 == output.blocks.size() ? "\n" : " ");

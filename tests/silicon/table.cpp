@@ -53,14 +53,13 @@ constexpr uint32_t kF32[] = {0x00000000, 0x00000001, 0x007fffff, 0x00800000, 0x0
                              0x477fefff, 0x43e00000, 0x43e80000, 0x47600000, 0x47700000, 0x33000000, 0x33800000,
                              0x38800000, 0x387fc000, 0x3a800000, 0x3b000000, 0x37800000, 0x00400000, 0x42fe0000,
                              0x42ff0000, 0x437f0000, 0x437f8000, 0x47000000, 0x3effffff, 0x3f808000, 0x3f801000};
-constexpr uint64_t kF64[] = {0x0000000000000000, 0x0000000000000001, 0x000fffffffffffff, 0x0010000000000000,
-                             0x3ff0000000000000, 0x3ff0000000000001, 0x3fefffffffffffff, 0x3fe0000000000000,
-                             0x3ff8000000000000, 0x4004000000000000, 0x7fefffffffffffff, 0x7ff0000000000000,
-                             0x7ff8000000000000, 0x7ff0000000000001, 0x7ff4123456789abc, 0x41dfffffffc00000,
-                             0x41e0000000000000, 0x41efffffffe00000, 0x43e0000000000000, 0x43f0000000000000,
-                             0x380fffffffffffff, 0x3810000000000000, 0x36a0000000000000, 0x3690000000000000,
-                             0x47efffffe0000000, 0x47efffffefffffff, 0x47effffff0000000, 0x3ff0000010000000,
-                             0x3ff0000030000000, 0x4330000000000001};
+constexpr uint64_t kF64[] = {
+    0x0000000000000000, 0x0000000000000001, 0x000fffffffffffff, 0x0010000000000000, 0x3ff0000000000000,
+    0x3ff0000000000001, 0x3fefffffffffffff, 0x3fe0000000000000, 0x3ff8000000000000, 0x4004000000000000,
+    0x7fefffffffffffff, 0x7ff0000000000000, 0x7ff8000000000000, 0x7ff0000000000001, 0x7ff4123456789abc,
+    0x41dfffffffc00000, 0x41e0000000000000, 0x41efffffffe00000, 0x43e0000000000000, 0x43f0000000000000,
+    0x380fffffffffffff, 0x3810000000000000, 0x36a0000000000000, 0x3690000000000000, 0x47efffffe0000000,
+    0x47efffffefffffff, 0x47effffff0000000, 0x3ff0000010000000, 0x3ff0000030000000, 0x4330000000000001};
 constexpr uint16_t kF16[] = {0x0000, 0x0001, 0x03ff, 0x0400, 0x0401, 0x3c00, 0x3c01, 0x3bff, 0x3800, 0x3e00,
                              0x4100, 0x7bff, 0x7c00, 0x7e00, 0x7c01, 0x7d23, 0x5bff, 0x6800, 0x77ff, 0x7800};
 constexpr uint16_t kBf16[] = {0x0000, 0x0001, 0x007f, 0x0080, 0x0081, 0x3f80, 0x3f81, 0x3f7f, 0x3f00, 0x3fc0,
@@ -104,6 +103,13 @@ uint64_t matrix_sample(const uint16_t (&list)[n], unsigned fraction, unsigned bi
     const uint64_t span = choice < 140 ? 6 : spread;
     const uint64_t exponent = bias + random.below(span) - span / 2;
     return std::max<uint64_t>(exponent, 1) << fraction | low | sign;
+}
+
+// Near 1, a half or 2, or near the least normal number or its double; all within a few units of a power of two.
+uint64_t tiny_sample(unsigned fraction, unsigned bias, Random& random) {
+    const uint64_t exponent = random.below(2) ? bias - 1 + random.below(3) : 1 + random.below(2);
+    const uint64_t near = (exponent << fraction) + random.below(8) - 4;
+    return near | random.below(2) << (fraction + (bias == 127 ? 8 : 5));
 }
 
 std::string operands(const Form& form) {
@@ -151,6 +157,12 @@ uint64_t sample(Values values, Random& random) {
             const auto angle = static_cast<float>(std::ldexp(3.14159 * part, -static_cast<int>(shift)));
             return std::bit_cast<uint32_t>(random.below(2) ? angle : -angle);
         }
+        case Values::f32_tiny:
+            for (unsigned at = 0; at < 64; at += 32) out |= tiny_sample(23, 127, random) << at;
+            return out;
+        case Values::f16_tiny:
+            for (unsigned at = 0; at < 64; at += 16) out |= tiny_sample(10, 15, random) << at;
+            return out;
         case Values::f16_matrix:
             for (unsigned at = 0; at < 64; at += 16) out |= matrix_sample(kF16, 10, 15, 30, random) << at;
             return out;

@@ -19,9 +19,22 @@ void add_forms(std::vector<Form>& forms, const std::string& pattern, const std::
                const std::string& tail = "");
 
 /// What the columns hold: values that matter for the type mixed with random ones.
-/// `angles` are f32 in [-pi, pi]; the `matrix` values have an Inf or NaN in one of 200 only, so that sums of many
+/// `angles` are f32 in [-pi, pi]; products of two `tiny` values lie around the least normal number; the `matrix` values have an Inf or NaN in one of 200 only, so that sums of many
 /// products are mostly finite.
-enum class Values { words, f32, f64, f16, bf16, eight_bit, angles, f16_matrix, bf16_matrix, eight_bit_matrix };
+enum class Values {
+    words,
+    f32,
+    f64,
+    f16,
+    bf16,
+    eight_bit,
+    angles,
+    f32_tiny,
+    f16_tiny,
+    f16_matrix,
+    bf16_matrix,
+    eight_bit_matrix
+};
 
 inline constexpr unsigned kTableRows = 2048, kTableBlock = 256;
 

@@ -63,7 +63,9 @@ TensorMapSpec map_of(const Tensor& tensor) {
 }
 
 size_t tensor_bytes(const Tensor& tensor, const TensorMapSpec& map) {
-    return tensor.dims.size() == 1 ? tensor.dims[0] * tensor.element : map.strides.back() * tensor.dims.back();
+    // A store may write the rest of the last 16 bytes.
+    if (tensor.dims.size() == 1) return (tensor.dims[0] * tensor.element + 15) / 16 * 16;
+    return map.strides.back() * tensor.dims.back();
 }
 
 std::string coordinates(const Position& position) {
@@ -287,6 +289,7 @@ void add_reductions(Programs& programs) {
     for (const char* operation : {"min", "max"})
         reduce(operation, "s64", CU_TENSOR_MAP_DATA_TYPE_INT64, 8, Values::words);
     reduce("add", "f32", CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, Values::f32);
+    reduce("add", "f32, around the least normal number", CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, Values::f32_tiny);
     reduce("add", "f64", CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 8, Values::f64);
 }
 

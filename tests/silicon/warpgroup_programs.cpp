@@ -63,14 +63,14 @@ std::string registers(const char* prefix, unsigned first, unsigned count) {
 
 std::string describe(const Operand& operand) {
     return fmt::format("{}{}{}{}", operand.swizzle ? fmt::format("{}B", operand.swizzle) : "none",
-                       operand.transposed ? " transposed" : "", operand.start ? fmt::format(" at {}", operand.start) : "",
+                       operand.transposed ? " transposed" : "",
+                       operand.start ? fmt::format(" at {}", operand.start) : "",
                        operand.base_offset ? fmt::format(" base {}", operand.base_offset) : "");
 }
 
 std::string name_of(const Multiply& m) {
-    return fmt::format("wgmma {} n{} A {} B {}{}{}{}{}", m.types, m.n,
-                       m.a_in_registers ? "registers" : describe(m.a), describe(m.b), m.sign_a < 0 ? " -A" : "",
-                       m.sign_b < 0 ? " -B" : "", m.accumulate ? "" : " no C",
+    return fmt::format("wgmma {} n{} A {} B {}{}{}{}{}", m.types, m.n, m.a_in_registers ? "registers" : describe(m.a),
+                       describe(m.b), m.sign_a < 0 ? " -A" : "", m.sign_b < 0 ? " -B" : "", m.accumulate ? "" : " no C",
                        m.steps > 1 ? fmt::format(" {} steps", m.steps) : "");
 }
 
@@ -92,8 +92,9 @@ void add(Programs& programs, const Multiply& m, uint64_t seed) {
                        out,
                        {random_bytes(values_of(m), size_t{kThreads} * 16, seed + 2)}};
     std::string body = copy_text(true, "%b0", 0, 0, kShared, kThreads, "in") + "fence.proxy.async;\nbar.sync 0;\n";
-    body += "mul.wide.u32 %d1, %tid_x, 4;\nadd.u64 %d2, %b1, %d1;\nadd.u64 %d3, %b2, %d1;\nmul.wide.u32 %d1, %tid_x, 16;\n"
-            "add.u64 %d4, %b3, %d1;\nld.global.v4.b32 {%r300, %r301, %r302, %r303}, [%d4];\n";
+    body +=
+        "mul.wide.u32 %d1, %tid_x, 4;\nadd.u64 %d2, %b1, %d1;\nadd.u64 %d3, %b2, %d1;\nmul.wide.u32 %d1, %tid_x, 16;\n"
+        "add.u64 %d4, %b3, %d1;\nld.global.v4.b32 {%r300, %r301, %r302, %r303}, [%d4];\n";
     for (unsigned i = 0; i < words; ++i) body += fmt::format("ld.global.b32 %r{}, [%d2+{}];\n", i, i * 4 * kThreads);
     body += fmt::format(
         "mov.u32 %r310, sm;\nadd.u32 %r311, %r310, {};\nadd.u32 %r312, %r310, {};\nshr.u32 %r311, %r311, 4;\n"
@@ -104,9 +105,10 @@ void add(Programs& programs, const Multiply& m, uint64_t seed) {
         m.accumulate ? "%r310" : "1");
     for (unsigned step = 0; step < m.steps; ++step) {
         if (step > 0) body += "add.u64 %d10, %d10, 2;\nadd.u64 %d11, %d11, 2;\n";
-        const std::string transposes = eight_bit(m)       ? ""
-                                       : m.a_in_registers ? fmt::format(", {}", int{m.b.transposed})
-                                                          : fmt::format(", {}, {}", int{m.a.transposed}, int{m.b.transposed});
+        const std::string transposes = eight_bit(m) ? ""
+                                       : m.a_in_registers
+                                           ? fmt::format(", {}", int{m.b.transposed})
+                                           : fmt::format(", {}, {}", int{m.a.transposed}, int{m.b.transposed});
         body += fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}.{} {}, {}, %d11, %p1, {}, {}{};\n", m.n,
                             eight_bit(m) ? 32 : 16, m.types, registers("%r", 0, words),
                             m.a_in_registers ? registers("%r", 300, 4) : "%d10", m.sign_a, m.sign_b, transposes);
@@ -129,7 +131,8 @@ void add_warpgroup_programs(Programs& programs) {
         const unsigned spans[] = {0, 32, 64, 128};
         const unsigned widths[] = {8, 24, 64, 200, 256, 128};
         for (unsigned i = 0; i < 6; ++i)
-            add(programs, {.types = types, .n = widths[i], .a = plain(spans[i % 4]), .b = plain(spans[(i + i / 4) % 4])},
+            add(programs,
+                {.types = types, .n = widths[i], .a = plain(spans[i % 4]), .b = plain(spans[(i + i / 4) % 4])},
                 seed += 10);
         for (const unsigned span : spans) {
             add(programs, {.types = types, .n = 64, .a = plain(128), .b = across(span)}, seed += 10);

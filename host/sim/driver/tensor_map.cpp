@@ -44,7 +44,8 @@ __attribute__((no_sanitize("enum"))) CUresult cuTensorMapEncodeTiled(
         require_pointer(dims, "globalDim");
         require_pointer(box, "boxDim");
         require_pointer(element_strides, "elementStrides");
-        if (rank > 1) require_pointer(strides, "globalStrides");
+        // The driver refuses a null pointer for one dimension too, which has no strides (measured on H200).
+        require_pointer(strides, "globalStrides");
         // The library's cuuint64_t is another 64-bit type than uint64_t.
         uint64_t dims_copy[kMaxTensorRank] = {}, strides_copy[kMaxTensorRank] = {};
         for (uint32_t i = 0; i < std::min<uint32_t>(rank, kMaxTensorRank); ++i) {

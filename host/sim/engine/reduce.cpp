@@ -37,10 +37,6 @@ float combine_float(ReduceOp op, float a, float b) {
     return (a < b) == (op == ReduceOp::min) ? a : b;
 }
 
-float flush_subnormal(float value) {
-    return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
-}
-
 template <class T, class Combine>
 void each(uint8_t* to, const uint8_t* from, size_t bytes, Combine combine) {
     for (size_t i = 0; i + sizeof(T) <= bytes; i += sizeof(T)) {
@@ -107,6 +103,15 @@ bool reduces_shared(ReduceOp op, ReduceType type) {
     }
 }
 
+uint64_t add_f64_at_memory(uint64_t memory, uint64_t operand) {
+    constexpr uint64_t kNan = 0xfff8000000000000;  // of infinities of both signs
+    const double a = std::bit_cast<double>(memory), b = std::bit_cast<double>(operand);
+    if (std::isnan(b)) return operand;
+    if (std::isnan(a)) return memory;
+    const double sum = a + b;
+    return std::isnan(sum) ? kNan : std::bit_cast<uint64_t>(sum);
+}
+
 void reduce_elements(ReduceOp op, ReduceType type, uint8_t* to, const uint8_t* from, size_t bytes) {
     switch (type) {
         case ReduceType::u32:
@@ -124,10 +129,13 @@ void reduce_elements(ReduceOp op, ReduceType type, uint8_t* to, const uint8_t* f
                 return f32_to_bf16(combine_float(op, bf16_to_f32(a), bf16_to_f32(b)));
             });
         case ReduceType::f32:
-            return each<float>(to, from, bytes, [](float a, float b) {
-                return flush_subnormal(flush_subnormal(a) + flush_subnormal(b));
+            // Subnormals stay, unlike those of atom.add.f32, and against PTX ISA 9.7.9.25.5.2 (measured on H200).
+            return each<uint32_t>(to, from, bytes, [](uint32_t a, uint32_t b) {
+                constexpr uint32_t kNan = 0x7fffffff;  // the one that f32 arithmetic produces (measured on H200)
+                const float sum = std::bit_cast<float>(a) + std::bit_cast<float>(b);
+                return std::isnan(sum) ? kNan : std::bit_cast<uint32_t>(sum);
             });
-        case ReduceType::f64: return each<double>(to, from, bytes, [](double a, double b) { return a + b; });
+        case ReduceType::f64: return each<uint64_t>(to, from, bytes, add_f64_at_memory);
     }
 }
 

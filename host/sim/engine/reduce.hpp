@@ -23,4 +23,7 @@ bool reduces_shared(ReduceOp op, ReduceType type);
 /// subnormals, f16 and bf16 keep them (.noftz).
 void reduce_elements(ReduceOp op, ReduceType type, uint8_t* to, const uint8_t* from, size_t bytes);
 
+/// What memory does for add.f64: a NaN stays as it is, the operand's before memory's (measured on H200).
+uint64_t add_f64_at_memory(uint64_t memory, uint64_t operand);
+
 }  // namespace nvfp4r::sim

@@ -262,8 +262,11 @@ void issue_tensor_store(const Issuer& issuer, const TensorMap& map, const Tensor
         }
         const uint32_t last = t.part_end();
         for (; t.next_row < last; ++t.next_row) {
-            const BoxRow visible = box_row(t.map, t.shape, t.coords, t.next_row);
+            BoxRow visible = box_row(t.map, t.shape, t.coords, t.next_row);
             if (visible.visible == 0) continue;
+            // A store is clipped by whole chunks: it also writes what lies between the end of a row and the next multiple
+            // of 16 bytes (measured on H200). A load is clipped by elements.
+            visible.visible = (visible.visible + kTmaChunk - 1) / kTmaChunk * kTmaChunk;
             const Machine::Place to =
                 m.place(*self.cta, StateSpace::global, visible.address, visible.visible, 1, self.instr);
             AccessInfo info = writes(Proxy::async, self.instr);

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "format/number.hpp"
+#include "sim/engine/reduce.hpp"
 #include "sim/instr/families.hpp"
+#include "sim/instr/floats.hpp"
 #include "sim/instr/lane_runs.hpp"
 #include "sim/instr/memory_order.hpp"
 #include "sim/machine/cost.hpp"
@@ -27,7 +29,6 @@ struct Atomic {
     Type type = Type::b32;
     uint32_t bytes = 4;
     uint32_t count = 1;
-    bool flush = false;  // f32 add in global memory flushes subnormals (PTX ISA 9.7.13.8)
     uint32_t registers[kMaxVector] = {};
     Src values[kMaxVector];
     Src swap;  // cas: the new value
@@ -77,7 +78,8 @@ uint64_t integer_extreme(uint64_t a, uint64_t b, bool max) {
     return (x > y) == max ? a : b;
 }
 
-uint64_t apply(const Atomic& atomic, uint64_t old, uint64_t b, uint64_t c) {
+/// `global`: done at memory, where an f32 add flushes subnormals (PTX ISA 9.7.13.8) and an f64 add keeps a NaN as it is.
+uint64_t apply(const Atomic& atomic, uint64_t old, uint64_t b, uint64_t c, bool global) {
     const bool max = atomic.op == Op::max;
     switch (atomic.op) {
         case Op::exch: return b;
@@ -96,8 +98,8 @@ uint64_t apply(const Atomic& atomic, uint64_t old, uint64_t b, uint64_t c) {
         case Type::bf16: return half_op(static_cast<uint16_t>(old), static_cast<uint16_t>(b), atomic.op, true);
         case Type::f16x2: return packed_op(old, b, atomic.op, false);
         case Type::bf16x2: return packed_op(old, b, atomic.op, true);
-        case Type::f32: return add_f32(static_cast<uint32_t>(old), static_cast<uint32_t>(b), atomic.flush);
-        case Type::f64: return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + std::bit_cast<double>(b));
+        case Type::f32: return add_f32(static_cast<uint32_t>(old), static_cast<uint32_t>(b), global);
+        case Type::f64: return global ? add_f64_at_memory(old, b) : slot_of_f64(f64_of(b) + f64_of(old), b, old);
         default: break;
     }
     if (atomic.op == Op::add) return old + b;
@@ -136,7 +138,7 @@ Step exec(Warp& warp, const Instr& instr, LaneMask lanes) {
             uint64_t old = 0;
             uint8_t* bytes = place.bytes + e * atomic.bytes;
             std::memcpy(&old, bytes, atomic.bytes);
-            const uint64_t fresh = apply(atomic, old, values[e][lane] & mask, swap[lane] & mask) & mask;
+            const uint64_t fresh = apply(atomic, old, values[e][lane] & mask, swap[lane] & mask, !place.owner) & mask;
             std::memcpy(bytes, &fresh, atomic.bytes);
             results[e][lane] = old;
             changed |= fresh != old;
@@ -240,7 +242,6 @@ Instr decode(Decoder& decoder) {
     if (is_half(atomic.type) != noftz) decoder.refuse(".noftz goes with the half types, and only with them");
     if (vector && (atomic.space != StateSpace::global || atomic.bytes * atomic.count > kWidestVector))
         decoder.refuse("vectors are for global memory and hold at most 16 bytes");
-    atomic.flush = atomic.type == Type::f32 && atomic.space == StateSpace::global;
 
     size_t next = 0;
     const size_t wanted = (reduction ? 0u : 1u) + 2u + (atomic.op == Op::cas ? 1u : 0u) + (hint ? 1u : 0u);

@@ -25,18 +25,21 @@ struct Mul {
     T operator()(T a, T b) const {
         return a * b;
     }
+    static float scaled(float scale, float a, float b) { return a * scale * b; }
 };
 struct Fma {
     template <class T>
     T operator()(T a, T b, T c) const {
         return std::fma(a, b, c);
     }
+    static float scaled(float scale, float a, float b, float c) { return std::fma(a * scale, b, c * scale); }
 };
 struct Div {
     template <class T>
     T operator()(T a, T b) const {
         return a / b;
     }
+    static float scaled(float scale, float a, float b) { return a * scale / b; }
 };
 // a * (1/b), whose reciprocal is 0 beyond 2^126 (PTX ISA 9.7.3.8).
 struct DivApprox {
@@ -72,7 +75,7 @@ bool passes(Test test, T value) {
         case Test::infinite: return std::isinf(value);
         case Test::number: return !std::isnan(value);
         case Test::notanumber: return std::isnan(value);
-        case Test::normal: return std::isnormal(value);
+        case Test::normal: return std::isnormal(value) || value == 0;  // zero counts (PTX ISA 9.7.3.2)
         case Test::subnormal: return std::fpclassify(value) == FP_SUBNORMAL;
     }
     return false;
@@ -184,7 +187,9 @@ Instr decode_div(Decoder& decoder, Modifiers& modifiers) {
     if (type != DataType::f32 && (approx || full || rule.ftz || type != DataType::f64)) {
         decoder.refuse("this form is not modelled");
     }
-    const Exec exec = approx ? exec_f32<DivApprox, 2> : type == DataType::f32 ? exec_f32<Div, 2> : exec_f64<Div, 2>;
+    const Exec exec = approx                  ? exec_f32<DivApprox, 2>
+                      : type == DataType::f32 ? exec_f32<Div, 2>
+                                              : exec_f64<Div, 2, true>;
     return finish(decoder, exec, rule, 2, type_bits(type));
 }
 

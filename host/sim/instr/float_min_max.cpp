@@ -42,7 +42,7 @@ template <bool max>
 Step exec_f64_pick(Warp& warp, const Instr& instr, LaneMask lanes) {
     return map_lanes<2>(warp, instr, lanes, [](uint64_t a, uint64_t b) {
         const double x = f64_of(a), y = f64_of(b);
-        return slot_of_f64(max ? greatest(x, y, false) : least(x, y, false));
+        return slot_of_f64(max ? greatest(x, y, false) : least(x, y, false), a, b);
     });
 }
 

@@ -28,14 +28,17 @@ uint64_t flush_half(uint64_t bits, const FloatFormat& format) {
 }
 
 uint64_t finish(double value, const Form& form) {
+    // .ftz judges after rounding at an unbounded exponent (measured on H200): from half a unit below it on, a value is
+    // the least normal number.
+    const double least = std::ldexp(1.0, 1 - form.format.bias);
+    const double half_unit = std::ldexp(least, -form.format.fraction_bits - 2);
+    if (form.rule.ftz && std::fabs(value) < least - half_unit) value = std::copysign(0.0, value);
     if (form.rule.sat) value = saturate_unit(value);
     if (form.rule.relu && value <= 0) value = 0.0;
-    const uint64_t bits = encode(value, form.format, form.rule.rounding);
-    return form.rule.ftz ? flush_half(bits, form.format) : bits;
+    return encode(value, form.format, form.rule.rounding);
 }
 
-double pick(const Form& form, double a, double b) {
-    const bool negative = std::signbit(a) != std::signbit(b);
+double pick(const Form& form, double a, double b, bool negative) {
     if (form.xorsign) {
         a = std::fabs(a);
         b = std::fabs(b);
@@ -53,8 +56,11 @@ uint64_t compute(const Form& form, uint64_t x, uint64_t y, uint64_t z) {
         y = flush_half(y, form.format);
         z = flush_half(z, form.format);
     }
-    if (form.operation == Operation::neg) return x ^ kHalfSign;
-    if (form.operation == Operation::abs) return x & ~kHalfSign;
+    if (form.operation == Operation::neg || form.operation == Operation::abs) {
+        const uint64_t magnitude = x & ~kHalfSign;
+        if (magnitude > form.format.infinity) return form.format.nan;
+        return form.operation == Operation::abs ? magnitude : x ^ kHalfSign;
+    }
     const double a = decode_value(x, form.format), b = decode_value(y, form.format);
     switch (form.operation) {
         case Operation::add: return finish(add_to_odd(a, b), form);
@@ -62,7 +68,7 @@ uint64_t compute(const Form& form, uint64_t x, uint64_t y, uint64_t z) {
         case Operation::mul: return finish(a * b, form);  // 22 bits: exact
         case Operation::fma: return finish(add_to_odd(a * b, decode_value(z, form.format)), form);
         case Operation::min:
-        case Operation::max: return finish(pick(form, a, b), form);
+        case Operation::max: return finish(pick(form, a, b, ((x ^ y) & kHalfSign) != 0), form);
         case Operation::ex2: return finish(std::exp2(a), form);
         case Operation::tanh: return finish(std::tanh(a), form);
         case Operation::neg:

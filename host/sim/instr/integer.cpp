@@ -90,6 +90,11 @@ template <class T, int shift>
 struct Mad24 {
     uint64_t operator()(uint64_t a, uint64_t b, uint64_t c) const { return as<uint32_t>(Mul24<T, shift>{}(a, b) + c); }
 };
+struct Mad24HiSat {
+    uint64_t operator()(uint64_t a, uint64_t b, uint64_t c) const {
+        return slot_of(saturate(int64_t{as<int32_t>(Mul24<int32_t, 16>{}(a, b))} + as<int32_t>(c)));
+    }
+};
 
 template <class T>
 struct Sad {
@@ -202,7 +207,9 @@ Exec decode_mul(Decoder& decoder, Modifiers& modifiers, DataType& type, bool mad
 Exec decode_mul24(Decoder& decoder, Modifiers& modifiers, DataType& type, bool mad) {
     const bool hi = modifiers.take("hi");
     if (!hi && !modifiers.take("lo")) decoder.refuse("one of .lo and .hi is wanted");
+    const bool sat = modifiers.take("sat");
     type = take_type(decoder, modifiers);
+    if (sat) return mad && hi && type == DataType::s32 ? exec_map<Mad24HiSat, 3> : nullptr;
     if (type == DataType::u32) {
         if (mad) return hi ? exec_map<Mad24<uint32_t, 16>, 3> : exec_map<Mad24<uint32_t, 0>, 3>;
         return hi ? exec_map<Mul24<uint32_t, 16>, 2> : exec_map<Mul24<uint32_t, 0>, 2>;

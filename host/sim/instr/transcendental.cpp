@@ -15,6 +15,7 @@ struct Rcp {
     T operator()(T a) const {
         return T{1} / a;
     }
+    static float scaled(float scale, float a) { return scale / a; }
 };
 struct Sqrt {
     template <class T>
