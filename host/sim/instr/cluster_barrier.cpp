@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "sim/instr/families.hpp"
+#include "sim/instr/memory_order.hpp"
 #include "sim/instr/modifiers.hpp"
 #include "sim/instr/state_keys.hpp"
 #include "sim/machine/cost.hpp"
@@ -18,6 +19,7 @@ struct Phase {
     uint64_t arrived = 0;                           // threads, those that exited since included
     std::vector<std::vector<LaneMask>> arrived_of;  // by rank and warp
     SyncClock clock;
+    std::vector<SyncClock> fenced;  // of relaxed arrivals: what a release fence before them showed
 };
 
 struct ClusterBarrier {
@@ -77,9 +79,14 @@ Step exec_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
     }
     phase->arrived_of[warp.cta->rank][warp.index] |= lanes;
     phase->arrived += static_cast<uint64_t>(std::popcount(lanes));
-    if (Checker* checker = machine.checker(); checker && instr.detail == kArrive) {
-        for (LaneMask left = lanes; left; left &= left - 1)
-            checker->release(warp.first_actor + static_cast<uint32_t>(std::countr_zero(left)), phase->clock);
+    if (Checker* checker = machine.checker()) {
+        for (LaneMask left = lanes; left; left &= left - 1) {
+            const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
+            if (instr.detail == kArrive)
+                checker->release(warp.first_actor + lane, phase->clock);
+            else if (const SyncClock fenced = fenced_clock(warp, lane, Scope::cluster); !fenced.empty())
+                phase->fenced.push_back(fenced);
+        }
     }
     machine.progress();
     try_complete(cluster, phase);
@@ -104,8 +111,11 @@ Step exec_wait(Warp& warp, const Instr&, LaneMask lanes) {
         return Step::blocked;
     }
     if (Checker* checker = machine.checker()) {
-        for (LaneMask left = lanes; left; left &= left - 1)
-            checker->acquire(warp.first_actor + static_cast<uint32_t>(std::countr_zero(left)), phase->clock);
+        for (LaneMask left = lanes; left; left &= left - 1) {
+            const ActorId actor = warp.first_actor + static_cast<uint32_t>(std::countr_zero(left));
+            checker->acquire(actor, phase->clock);
+            for (const SyncClock& fenced : phase->fenced) checker->acquire(actor, fenced);
+        }
     }
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));

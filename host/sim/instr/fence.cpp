@@ -34,8 +34,10 @@ Step exec_proxy(Warp& warp, const Instr&, LaneMask lanes) {
     return Step::next;
 }
 
+/// It releases to the cluster, so that a relaxed arrive on the cluster barrier may follow it (PTX ISA 9.7.13.5).
 Step exec_mbarrier_init(Warp& warp, const Instr&, LaneMask lanes) {
     show_mbarriers(warp, lanes);
+    if (warp.machine().checker()) note_fence(warp, lanes, Semantics::release, Scope::cluster);
     return Step::next;
 }
 

@@ -131,6 +131,11 @@ void note_write(Warp& warp, uint32_t lane, const Machine::Place& place, Semantic
     list.push_back(std::move(released));
 }
 
+SyncClock fenced_clock(Warp& warp, uint32_t lane, Scope scope) {
+    const ThreadOrder& thread = warp.state<WarpOrder>(state_key::kMemoryOrder)[lane];
+    return thread.fenced_scope >= scope ? thread.fenced : SyncClock{};
+}
+
 void note_fence(Warp& warp, LaneMask lanes, Semantics semantics, Scope scope) {
     Checker& checker = *warp.machine().checker();
     WarpOrder& order = warp.state<WarpOrder>(state_key::kMemoryOrder);

@@ -33,6 +33,8 @@ StateSpace take_space(Modifiers& modifiers);
 void note_read(Warp& warp, uint32_t lane, const Machine::Place& place, Semantics semantics, Scope scope);
 /// A strong write; `keeps`: it is half of an atomic, which continues the release sequences it finds.
 void note_write(Warp& warp, uint32_t lane, const Machine::Place& place, Semantics semantics, Scope scope, bool keeps);
+/// What the lane's last release fence of at least this scope showed; empty when there was none.
+SyncClock fenced_clock(Warp& warp, uint32_t lane, Scope scope);
 /// fence / membar by lanes.
 void note_fence(Warp& warp, LaneMask lanes, Semantics semantics, Scope scope);
 

@@ -29,15 +29,27 @@ struct MultiplyForm {
     bool transpose_a = false, transpose_b = false;
 };
 
-struct MultiplyGroup {
+// One wgmma-group: there is one for the four warps (PTX ISA 9.7.15.7.2), so that whoever waits for it knows all four to
+// have read their operands. Kernels release a stage of shared memory from a single thread of the warpgroup.
+struct SharedGroup {
     uint32_t pending = 0;
+    uint32_t commits = 0, waits = 0;  // warps that have committed it, and waited for it
     SyncClock done;
+};
+using SharedGroups = std::map<uint64_t, std::shared_ptr<SharedGroup>>;  // by number, until all four warps have waited
+
+// A warp's part of a group.
+struct MultiplyGroup {
+    uint64_t number = 0;
+    std::shared_ptr<SharedGroup> shared;
     std::vector<uint32_t> slots;  // registers that the group owns until its wait
 };
 
 struct WarpMultiplies {
-    std::shared_ptr<MultiplyGroup> open = std::make_shared<MultiplyGroup>();
-    std::deque<std::shared_ptr<MultiplyGroup>> committed;
+    MultiplyGroup open;  // has no `shared` before its first use
+    uint64_t opened = 0;
+    std::deque<MultiplyGroup> committed;
+    SharedGroups groups;                 // of the warpgroup, in its first warp
     std::map<uint32_t, uint32_t> owned;  // slot -> multiplies not waited for
     bool fenced = false;
     std::vector<uint64_t> expected;  // the register file as of the fence and of finished multiplies
@@ -46,6 +58,20 @@ struct WarpMultiplies {
 
 WarpMultiplies& state_of(Warp& w) {
     return w.state<WarpMultiplies>(kWgmmaState);
+}
+
+SharedGroups& groups_of(Warp& w) {
+    return state_of(*w.cta->warps[w.index / kGroupWarps * kGroupWarps]).groups;
+}
+
+MultiplyGroup& open_group(Warp& w) {
+    WarpMultiplies& state = state_of(w);
+    if (!state.open.shared) {
+        std::shared_ptr<SharedGroup>& shared = groups_of(w)[state.opened];
+        if (!shared) shared = std::make_shared<SharedGroup>();
+        state.open = {state.opened++, shared, {}};
+    }
+    return state.open;
 }
 
 void own(Warp& w, MultiplyGroup& group, uint32_t slot) {
@@ -91,7 +117,7 @@ struct Multiply {
     MatrixDescriptor a, b;
     std::array<FragmentRow, kFragmentRows> a_rows;  // from registers: read when issued
     bool accumulate = true;
-    std::shared_ptr<MultiplyGroup> group;
+    std::shared_ptr<SharedGroup> group;
 };
 
 std::vector<uint8_t> read_operand(const OperandReader& reader, const MatrixDescriptor& d, bool transposed,
@@ -155,7 +181,8 @@ Step exec_multiply(Warp& w, const Instr& i, LaneMask lanes) {
     auto x = std::make_shared<Multiply>();
     x->warp = &w;
     x->form = &form;
-    x->group = state.open;
+    MultiplyGroup& group = open_group(w);
+    x->group = group.shared;
     x->accumulate = w.read_pred(i.src[2], LaneMask{1} << lane) != 0;
     Lanes scratch;
     if (form.a.empty()) x->a = decode_wgmma_descriptor(w.read(i.src[0], scratch, lanes)[lane], "A");
@@ -171,11 +198,11 @@ Step exec_multiply(Warp& w, const Instr& i, LaneMask lanes) {
         for (FragmentRow& row : x->a_rows) negate_row(row, form.k);
     for (const uint32_t slot : form.d) {
         check_fence(w, i, lanes, slot);
-        own(w, *state.open, slot);
+        own(w, group, slot);
     }
     for (const Src& a : form.a)
-        if (a.kind == Src::Kind::reg) own(w, *state.open, a.slot);
-    ++state.open->pending;
+        if (a.kind == Src::Kind::reg) own(w, group, a.slot);
+    ++group.shared->pending;
 
     AsyncOp op = new_operation({&w, lane, &i}, kWgmma, 0);
     op.latency = std::max(16u, form.n / 2);  // cycles: about N / 2.08, with a floor (measured by others on an H100)
@@ -227,21 +254,25 @@ Step exec_fence(Warp& w, const Instr&, LaneMask lanes) {
 }
 
 Step exec_commit(Warp& w, const Instr&, LaneMask) {
+    ++open_group(w).shared->commits;
     WarpMultiplies& state = state_of(w);
-    state.committed.push_back(std::exchange(state.open, std::make_shared<MultiplyGroup>()));
+    state.committed.push_back(std::exchange(state.open, {}));
+    w.machine().progress();
     return Step::next;
 }
 
 std::string describe_wait(const Warp&) {
-    return "wgmma.wait_group waits for the warp's multiplies";
+    return "wgmma.wait_group waits for the multiplies of its warpgroup";
 }
 
 Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
     WarpMultiplies* state = &state_of(w);
     const auto keep = static_cast<size_t>(i.detail);
     const auto ready = [state, keep] {
-        for (size_t g = 0; g + keep < state->committed.size(); ++g)
-            if (state->committed[g]->pending != 0) return false;
+        for (size_t g = 0; g + keep < state->committed.size(); ++g) {
+            const SharedGroup& group = *state->committed[g].shared;
+            if (group.commits < kGroupWarps || group.pending != 0) return false;
+        }
         return true;
     };
     if (!ready()) {
@@ -250,9 +281,11 @@ Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
     }
     Checker* checker = w.machine().checker();
     for (; state->committed.size() > keep; state->committed.pop_front()) {
-        const MultiplyGroup& group = *state->committed.front();
-        if (checker) each_lane(lanes, [&](uint32_t lane) { checker->acquire(w.first_actor + lane, group.done); });
+        const MultiplyGroup& group = state->committed.front();
+        if (checker)
+            each_lane(lanes, [&](uint32_t lane) { checker->acquire(w.first_actor + lane, group.shared->done); });
         disown(w, group);
+        if (++group.shared->waits == kGroupWarps) groups_of(w).erase(group.number);
     }
     return Step::next;
 }
