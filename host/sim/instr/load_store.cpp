@@ -241,6 +241,7 @@ Instr decode(Decoder& decoder) {
         access.register_bits[e] = part.kind == OperandKind::sink ? 64 : bits_of(decoder, part);
         if (access.register_bits[e] < access.bytes * 8) decoder.refuse("the register is narrower than the type");
     }
+    if (!store && access.used_to == 0) access.used_to = access.count * access.bytes;  // nothing is used: judged whole
     instr.exec = store ? exec_store : exec_load;
     instr.flags = static_cast<uint16_t>(kMemory | (store ? kStore : 0));
     if (!store && access.semantics != Semantics::weak) instr.flags |= kMaySpin;
