@@ -26,6 +26,9 @@ Command sample_command(CLI::App& root);
 Command show_command(CLI::App& root);
 Command pack_command(CLI::App& root);
 Command route_command(CLI::App& root);
+Command plan_command(CLI::App& root);
+Command emit_command(CLI::App& root);
+Command trace_command(CLI::App& root);
 Command presets_command(CLI::App& root);
 Command doctor_command(CLI::App& root);
 

@@ -7,6 +7,7 @@
 #include "cli/terminal.hpp"
 #include "driver/driver_api.hpp"
 #include "jit/disk_cache.hpp"
+#include "jit/embedded.hpp"
 #include "jit/nvrtc.hpp"
 #include "jit/target.hpp"
 
@@ -57,6 +58,13 @@ void add_devices(Json& report) {
     }
 }
 
+std::string built_in_state() {
+    constexpr size_t kFilesOfKernel = 2;  // cubin and PTX
+    const size_t count = embedded_kernels().size() / kFilesOfKernel;
+    if (count == 0) fail(NVFP4R_UNSUPPORTED, "none: NVRTC compiles every kernel when it is first used");
+    return fmt::format("{}; NVRTC compiles the others when they are first used", count);
+}
+
 std::string cache_state() {
     const std::filesystem::path folder = default_cache_folder();
     if (folder.empty())
@@ -82,7 +90,7 @@ std::string router_on(nvfp4r_device device) {
     settings.hidden = kHidden;
     settings.top_k = 1;
     settings.score = NVFP4R_SCORE_SOFTMAX;
-    settings.precision = NVFP4R_PRECISION_NVFP4_W;
+    settings.precision = NVFP4R_PRECISION_NVFP4;  // every device has it
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = device;
     return nvfp4r_router_description(open_router(gate, settings, options).get());
@@ -97,6 +105,7 @@ Json examine() {
         return fmt::format("CUDA {} from {}", version_text(api.version), api.origin);
     }));
     add_devices(report);
+    report.push_back(examined("built-in kernels", built_in_state));
     report.push_back(examined("kernel cache", cache_state));
     report.push_back(examined("--device cpu", [] { return router_on(NVFP4R_DEVICE_CPU); }));
     report.push_back(examined("--device cuda", [] { return router_on(NVFP4R_DEVICE_CUDA); }));

@@ -6,13 +6,13 @@
 #include "cli/capi.hpp"
 #include "cli/check.hpp"
 #include "cli/command.hpp"
+#include "cli/layer_options.hpp"
 #include "cli/names.hpp"
 #include "cli/route_call.hpp"
-#include "cli/settings_options.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "cli/tile_options.hpp"
 #include "core/atomic_file.hpp"
-#include "format/checkpoint.hpp"
 #include "format/npy.hpp"
 #include "format/safetensors.hpp"
 
@@ -34,20 +34,13 @@ constexpr const char* kFooter =
 constexpr Column kColumns[] = {{"token", "TOKEN"}, {"experts", "EXPERTS"}, {"weights", "WEIGHTS"}};
 
 struct Options {
-    std::string path, device = "auto", cpu_arithmetic = "exact", out, tensor;
-    int32_t layer = 0;
+    std::string device = "auto", cpu_arithmetic = "exact", out;
     uint32_t top = 8;
-    bool check = false, json = false, refuse_bf16_bias = false, repair_nan_scales = false;
+    bool check = false, json = false;
     nvfp4r_router_options router = NVFP4R_ROUTER_OPTIONS_INIT;
-    SettingsOptions settings;
+    LayerOptions layer;
     CallOptions call;
 };
-
-nvfp4r_precision resolved_precision(const Gate& gate, nvfp4r_precision asked) {
-    constexpr nvfp4r_precision by_terms[] = {NVFP4R_PRECISION_BF16, NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2,
-                                             NVFP4R_PRECISION_NVFP4X3};
-    return asked == NVFP4R_PRECISION_UNSET ? by_terms[gate.terms.size()] : asked;
-}
 
 Json rows_json(const RouteCall& routed, int64_t count) {
     Json rows = Json::array();
@@ -103,19 +96,12 @@ void print_result(const Json& result, const CheckReport* report) {
 }
 
 int run(Options& o) {
-    nvfp4r_gate_options gate_options = NVFP4R_GATE_OPTIONS_INIT;
-    if (!o.tensor.empty()) gate_options.tensor = o.tensor.c_str();
-    gate_options.refuse_bf16_bias = o.refuse_bf16_bias;
-    gate_options.repair_nan_scales = o.repair_nan_scales;
-    const Gate gate = load_gate(o.path, o.layer, gate_options);
-    for (const std::string& notice : gate.notices) print_notice(notice);
-    nvfp4r_settings settings = o.settings.resolve(o.path, gate);
-    settings.precision = resolved_precision(gate, settings.precision);
-
-    const GateHandle handle = open_gate(o.path.c_str(), o.layer, &gate_options);
+    const OpenedLayer layer = o.layer.open();
+    const Gate& gate = layer.gate;
+    const nvfp4r_settings& settings = layer.settings;
     o.router.device = static_cast<nvfp4r_device>(value_of(kDevices, o.device));
     o.router.cpu_arithmetic = static_cast<nvfp4r_cpu_arithmetic>(value_of(kCpuArithmetics, o.cpu_arithmetic));
-    const RouterHandle router = open_router(handle.get(), settings, o.router);
+    const RouterHandle router = open_router(layer.handle.get(), settings, o.router);
     const std::string device = nvfp4r_router_description(router.get());
 
     RouteCall routed(o.call, gate, settings);
@@ -128,14 +114,10 @@ int run(Options& o) {
     if (routed.error_flag & NVFP4R_FLAG_BAD_FORCED_ID)
         print_notice("a forced id is out of range: its place has id -1 and weight 0");
 
-    Json result = {{"path", o.path},
-                   {"layer", gate.layer},
-                   {"tensor", gate.tensor},
-                   {"device", device},
-                   {"tokens", routed.call.tokens},
-                   {"settings", settings_json(settings)},
-                   {"time_ms", time.count()},
-                   {"error_flag", routed.error_flag}};
+    Json result = {{"path", o.layer.path},         {"layer", gate.layer},
+                   {"tensor", gate.tensor},        {"device", device},
+                   {"tokens", routed.call.tokens}, {"settings", settings_json(settings)},
+                   {"time_ms", time.count()},      {"error_flag", routed.error_flag}};
     std::optional<CheckReport> report;
     if (o.check) {
         const bool exact_sums = device.starts_with("cpu") && o.router.cpu_arithmetic == NVFP4R_CPU_EXACT;
@@ -158,11 +140,7 @@ Command route_command(CLI::App& root) {
     CLI::App* app = root.add_subcommand("route", "Route tokens through one layer: experts and weights");
     app->footer(kFooter);
     const auto o = std::make_shared<Options>();
-    app->add_option("PATH", o->path, "Checkpoint")->required();
-    app->add_option("--layer", o->layer, "Layer whose gate is used")->required();
-    app->add_option("--tensor", o->tensor, "Name of the gate's weight tensor, instead of the known names");
-    app->add_flag("--refuse-bf16-bias", o->refuse_bf16_bias, "Refuse a bias stored in bf16 instead of widening it");
-    app->add_flag("--repair-nan-scales", o->repair_nan_scales, "Take NaN block scales as 0 instead of refusing them");
+    o->layer.add_to(*app);
     app->add_option("--device", o->device, "Where to run; auto: a GPU that a kernel fits, else the CPU")
         ->check(CLI::IsMember(names_of(kDevices)))
         ->capture_default_str();
@@ -172,11 +150,7 @@ Command route_command(CLI::App& root) {
                     "Sums in double, or rounded as Blackwell's tensor cores round")
         ->check(CLI::IsMember(names_of(kCpuArithmetics)))
         ->capture_default_str();
-    app->add_option("--tokens-per-tile", o->router.tokens_per_tile, "Tile shape of GPU kernels; 0: planned")
-        ->capture_default_str();
-    app->add_option("--k-split", o->router.k_split, "CTAs that share the K range; 0: planned")->capture_default_str();
-    app->add_option("--k-tile", o->router.k_tile, "Values of K in one stage; 0: planned")->capture_default_str();
-    app->add_option("--stages", o->router.stages, "Stages of the ring; 0: planned")->capture_default_str();
+    add_tile_options(*app, o->router);
     app->add_flag("--sync", o->router.synchronise, "Wait after every launch and report its fault at once");
     app->add_option("--top", o->top, "Rows printed")->capture_default_str();
     app->add_flag("--check", o->check, "Compare with an independent computation");
@@ -191,7 +165,6 @@ Command route_command(CLI::App& root) {
             "FILE"));
     app->add_flag("--json", o->json, "Print JSON, with the settings used");
     o->call.add_to(*app);
-    o->settings.add_to(*app);
     return {app, [o] { return run(*o); }};
 }
 

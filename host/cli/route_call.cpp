@@ -46,6 +46,9 @@ void CallOptions::add_to(CLI::App& app) {
         ->group(kInputs);
     app.add_option("--mask", mask, "FILE[:TENSOR] [M]: 0 marks a padding row")->group(kInputs);
     app.add_option("--image-mask", image_mask, "FILE[:TENSOR] [M]: 1 takes the gate's image bias")->group(kInputs);
+    app.add_option("--tokens", tokens, "Route only the first so many rows")
+        ->check(CLI::NonNegativeNumber)
+        ->group(kInputs);
     app.add_option("--num-valid", num_valid, "Rows at and past it are padding")
         ->check(CLI::NonNegativeNumber)
         ->group(kInputs);
@@ -97,6 +100,8 @@ void RouteCall::read_inputs(const CallOptions& options, const Gate& gate, const 
         image_mask_ = load_integers<uint8_t>(options.image_mask, "image_mask", rows);
         call.image_mask = image_mask_.data();
     }
+    // The files have all rows; the call takes the first of them.
+    if (options.tokens >= 0) call.tokens = std::min(options.tokens, call.tokens);
     if (options.num_valid >= 0) {
         num_valid_ = static_cast<int32_t>(std::min(options.num_valid, call.tokens));
         call.num_valid = &num_valid_;

@@ -17,6 +17,7 @@ struct CallOptions {
     std::string hidden, token_ids, forced_ids, mask, image_mask, replicas;
     std::string hidden_scale_layout = "linear";
     int64_t num_valid = -1;         // -1: all rows
+    int64_t tokens = -1;            // rows routed, the first ones; -1: all
     std::vector<std::string> with;  // optional outputs by name
     uint32_t permutation_tile = 1;
 

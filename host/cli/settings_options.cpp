@@ -1,5 +1,6 @@
 #include "cli/settings_options.hpp"
 
+#include "api/validate.hpp"
 #include "cli/names.hpp"
 #include "core/error.hpp"
 #include "format/checkpoint.hpp"
@@ -61,15 +62,7 @@ void SettingsOptions::add_to(CLI::App& app) {
     add_switch(app, "batch-invariant", batch_invariant, "A row's result never depends on the rows around it");
 }
 
-nvfp4r_settings SettingsOptions::resolve(const std::filesystem::path& checkpoint, const Gate& gate) const {
-    nvfp4r_settings s = NVFP4R_SETTINGS_INIT;
-    if (!preset.empty())
-        s = nvfp4r::preset(preset).settings;
-    else if (has_config(checkpoint))
-        s = settings_from_config(checkpoint);
-
-    if (s.experts == 0) s.experts = gate.experts;
-    if (s.hidden == 0) s.hidden = gate.hidden;
+void SettingsOptions::override_by_flags(nvfp4r_settings& s) const {
     if (experts) s.experts = *experts;
     if (hidden) s.hidden = *hidden;
     if (top_k) s.top_k = *top_k;
@@ -89,11 +82,38 @@ nvfp4r_settings SettingsOptions::resolve(const std::filesystem::path& checkpoint
     if (block_rule) s.block_rule = static_cast<nvfp4r_block_rule>(value_of(kBlockRules, *block_rule));
     if (activation_scale) s.activation_scale = *activation_scale;
     if (batch_invariant) s.batch_invariant = *batch_invariant;
+}
 
+nvfp4r_settings SettingsOptions::resolve(const std::filesystem::path& checkpoint, const Gate& gate) const {
+    nvfp4r_settings s = NVFP4R_SETTINGS_INIT;
+    if (!preset.empty())
+        s = nvfp4r::preset(preset).settings;
+    else if (has_config(checkpoint))
+        s = settings_from_config(checkpoint);
+
+    if (s.experts == 0) s.experts = gate.experts;
+    if (s.hidden == 0) s.hidden = gate.hidden;
+    override_by_flags(s);
     if (s.score == NVFP4R_SCORE_UNSET || s.top_k == 0)
         fail(NVFP4R_INVALID_ARGUMENT,
              "{}: no config.json beside it states the scoring function and k; give --preset, or --score and --top-k",
              checkpoint.string());
+    return s;
+}
+
+nvfp4r_settings SettingsOptions::resolve() const {
+    nvfp4r_settings s = NVFP4R_SETTINGS_INIT;
+    if (!preset.empty()) s = nvfp4r::preset(preset).settings;
+    override_by_flags(s);
+    if (s.experts == 0 || s.hidden == 0 || s.top_k == 0 || s.score == NVFP4R_SCORE_UNSET)
+        fail(NVFP4R_INVALID_ARGUMENT, "give --preset, or --experts, --hidden-size, --top-k and --score");
+    // Some unquantised gate that the settings fit.
+    Gate gate;
+    gate.experts = s.experts;
+    gate.hidden = s.hidden;
+    gate.bias.resize(s.use_bias ? s.experts : 0);
+    validate_settings(s, gate);
+    s.precision = resolve_precision(s, gate);
     return s;
 }
 

@@ -24,6 +24,11 @@ struct SettingsOptions {
     void add_to(CLI::App& app);
     /// Experts and hidden size that nothing states are the gate's. The library refuses what does not fit the gate.
     nvfp4r_settings resolve(const std::filesystem::path& checkpoint, const Gate& gate) const;
+    /// Without a checkpoint: a preset and flags say everything. Checked as the library checks it.
+    nvfp4r_settings resolve() const;
+
+  private:
+    void override_by_flags(nvfp4r_settings& settings) const;
 };
 
 /// Every setting by the name of its flag.

@@ -6,6 +6,7 @@
 
 #include "jit/jit.hpp"
 #include "jit/target.hpp"
+#include "plan/kernel_request.hpp"
 
 namespace nvfp4r {
 namespace {
@@ -82,8 +83,7 @@ std::unique_ptr<Variant> VariantSet::make(const Key& key) const {
     auto variant = std::make_unique<Variant>();
     variant->plan = make_plan(settings_, key.form, key.band, limits, wish_, key.plain);
     const Plan& plan = variant->plan;
-    const CompileRequest request = embedded_request(plan.source, target_for(limits.major, limits.minor).arch, {},
-                                                    {{"kernel_plan.h", kernel_plan_header(plan.kernel)}});
+    const CompileRequest request = kernel_request(plan, target_for(limits.major, limits.minor).arch);
     const CompiledKernel kernel = get_kernel(request);
 
     const ContextScope scope(*context_);
@@ -91,7 +91,7 @@ std::unique_ptr<Variant> VariantSet::make(const Key& key) const {
     check(api, api.cuModuleLoadData(&variant->module, is_simulator(api) ? kernel.ptx.data() : kernel.cubin.data()),
           "cuModuleLoadData", "{} for {}", plan.source, request.arch);
     try {
-        check(api, api.cuModuleGetFunction(&variant->function, variant->module, "nvfp4_router"), "cuModuleGetFunction");
+        check(api, api.cuModuleGetFunction(&variant->function, variant->module, kKernelEntry), "cuModuleGetFunction");
         // Once for each loaded function, to all that it ever uses: nothing lowers it later.
         check(api,
               api.cuFuncSetAttribute(variant->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

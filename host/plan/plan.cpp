@@ -70,6 +70,13 @@ KernelPlan problem_of(const nvfp4r_settings& settings, TokenForm tokens) {
     return kernel;
 }
 
+uint32_t products(const KernelPlan& kernel) {
+    uint32_t count = 0;
+    for (uint32_t q = 0; q < kernel.gate_planes; ++q)
+        for (uint32_t t = 0; t < kernel.token_planes; ++t) count += q + t < kernel.product_order;
+    return count;
+}
+
 void set_launch_size(Plan& plan, TokenBand band, bool joined) {
     const int64_t tiles = (band_limit(band) + plan.tile_tokens - 1) / plan.tile_tokens;
     const int64_t most = joined ? kJoinedTilesPerLaunch : kTilesPerLaunch;

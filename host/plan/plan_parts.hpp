@@ -8,6 +8,9 @@ namespace nvfp4r {
 /// The problem and the operands of a kernel; the tile is left 0. Throws UNSUPPORTED for a precision without a kernel.
 KernelPlan problem_of(const nvfp4r_settings& settings, TokenForm tokens);
 
+/// Pairs (gate plane, token plane) that are multiplied.
+uint32_t products(const KernelPlan& kernel);
+
 /// Token tiles of one launch where CTAs join through the mailbox, so that it has a fixed size.
 inline constexpr uint32_t kJoinedTilesPerLaunch = 64;
 

@@ -57,13 +57,6 @@ bool joins(const KernelPlan& kernel) {
     return kernel.slices * ceil_div(ceil_div(kernel.experts, kMmaExperts), kernel.expert_tiles) > 1;
 }
 
-uint32_t products(const KernelPlan& kernel) {
-    uint32_t count = 0;
-    for (uint32_t q = 0; q < kernel.gate_planes; ++q)
-        for (uint32_t t = 0; t < kernel.token_planes; ++t) count += q + t < kernel.product_order;
-    return count;
-}
-
 }  // namespace
 
 double blackwell_estimate_ns(const KernelPlan& kernel, int64_t tokens, uint32_t multiprocessors) {

@@ -65,6 +65,26 @@ void fail_context(Device& device, CUctx_st& context, CUresult result) {
     });
 }
 
+/// Used under the driver's lock.
+RunTotals& totals_so_far() {
+    static RunTotals totals;
+    return totals;
+}
+
+void add_to_totals(const std::vector<GridResult>& results) {
+    RunTotals& totals = totals_so_far();
+    uint64_t start = UINT64_MAX, end = 0;
+    for (const GridResult& result : results) {
+        ++totals.grids;
+        totals.instructions += result.instructions;
+        start = std::min(start, result.start_cycle);
+        end = std::max(end, result.end_cycle);
+    }
+    totals.cycles += end - start;
+    // The counters of a result are those of its whole batch.
+    for (const auto& [name, value] : results.front().counters) totals.counters[name] += value;
+}
+
 void run_batch(Device& device, const Batch& batch, const std::vector<Op>& ops) {
     std::vector<GridResult> results;
     try {
@@ -78,6 +98,7 @@ void run_batch(Device& device, const Batch& batch, const std::vector<Op>& ops) {
         }
         return;
     }
+    add_to_totals(results);
     for (size_t i = 0; i < results.size(); ++i) {
         for (const Finding& finding : results[i].findings) keep_report(describe(batch.grids[i], finding), true);
         ops[i].state->done = true;
@@ -101,6 +122,11 @@ void run_host_function(Call& call, const HostWork& work) {
 }
 
 }  // namespace
+
+RunTotals run_totals() {
+    const std::lock_guard lock(state().mutex);
+    return totals_so_far();
+}
 
 CUstream_st& stream_of(Call& call, CUstream handle) {
     CUctx_st& context = *call.context;

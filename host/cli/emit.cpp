@@ -1,0 +1,58 @@
+// `emit`: a compiled kernel and its launch sheet as files, for programs that launch it themselves.
+#include <fmt/format.h>
+
+#include "cli/command.hpp"
+#include "cli/launch_sheet.hpp"
+#include "cli/terminal.hpp"
+#include "core/atomic_file.hpp"
+#include "jit/jit.hpp"
+#include "plan/kernel_request.hpp"
+
+namespace nvfp4r::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Beside FILE stands FILE.json, the launch sheet: entry, parameters, grid as a formula of M, memory and its "
+    "initial\n"
+    "contents, packing of the gate. The kernel serves the range of M that --tokens lies in.\n"
+    "Example: nvfp4-router emit --preset deepseek-v4-pro --precision nvfp4 --arch 100a --ptx --out router.ptx";
+
+struct Options {
+    ProblemOptions problem;
+    std::string out;
+    bool ptx = false, cubin = false, json = false;
+};
+
+int run(const Options& o) {
+    const PlannedProblem problem = o.problem.resolve();
+    const CompiledKernel kernel = get_kernel(kernel_request(problem.plan, fmt::format("sm_{}", problem.gpu->arch)));
+    const Json sheet = launch_sheet(problem);
+    const std::string& code = o.ptx ? kernel.ptx : kernel.cubin;
+    const std::string sheet_file = o.out + ".json";
+    write_file(o.out, code);
+    write_file(sheet_file, sheet.dump(2) + "\n");
+    if (o.json)
+        print_json(sheet);
+    else
+        fmt::print("{}: {} bytes of {}, {}\n{}: launch sheet\n", o.out, code.size(), o.ptx ? "PTX" : "cubin",
+                   kernel.origin, sheet_file);
+    return kOk;
+}
+
+}  // namespace
+
+Command emit_command(CLI::App& root) {
+    CLI::App* app = root.add_subcommand("emit", "Write a compiled kernel and its launch sheet");
+    app->footer(kFooter);
+    const auto o = std::make_shared<Options>();
+    CLI::Option_group* form = app->add_option_group("Form");
+    form->add_flag("--ptx", o->ptx, "PTX text");
+    form->add_flag("--cubin", o->cubin, "Machine code for exactly this architecture");
+    form->require_option(1);
+    o->problem.add_to(*app, "--arch");
+    app->add_option("--out", o->out, "FILE of the kernel")->required();
+    app->add_flag("--json", o->json, "Print the launch sheet");
+    return {app, [o] { return run(*o); }};
+}
+
+}  // namespace nvfp4r::cli
