@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -88,7 +89,7 @@ class ModuleOnGpu final : public LoadedModule {
         owned_.push_back(address);
         variable.offset = address;
         // Memory fresh from the system is zero; a module's variables count as written.
-        std::memcpy(reinterpret_cast<void*>(address), variable.initial.data(), variable.initial.size());
+        std::copy(variable.initial.begin(), variable.initial.end(), reinterpret_cast<uint8_t*>(address));
         const Allocation* allocation = gpu_->memory.at(address);
         if (gpu_->checker) gpu_->checker->host_write(*allocation->shadow, 0, variable.size);
     }
