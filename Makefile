@@ -38,8 +38,8 @@ deps:
 	@scripts/deps
 
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Werror
-CPPFLAGS += -Ihost/include -Ihost -Iptx -Itests -isystem $(CUDA_HOME)/include -I$(BUILD)/generated
-CXXFLAGS += -std=c++20 $(OPT) -g -fPIC -ffp-contract=off $(WARN) -Wconversion -Wno-sign-conversion $(SANITIZE)
+CPPFLAGS += -iquote . -Ihost/include -Ihost -Iptx -Itests -isystem $(CUDA_HOME)/include -I$(BUILD)/generated
+CXXFLAGS += -std=c++20 $(OPT) -g1 -fPIC -ffp-contract=off $(WARN) -Wconversion -Wno-sign-conversion $(SANITIZE)
 CFLAGS   += -std=c99 $(OPT) -g $(WARN) $(SANITIZE)
 LDFLAGS  += $(SANITIZE)
 LDLIBS   += -lfmt -lz -ldl -lpthread -lm
@@ -52,6 +52,23 @@ CLI_SRC   := $(shell find host/cli -name '*.cpp')
 TEST_SRC  := $(shell find tests -name '*.cpp' ! -path 'tests/fuzz/*')
 
 SIM_SRC   := $(shell find host/sim/export -name '*.cpp') $(BUILD)/generated/driver_refusals.cpp
+
+# A build from nothing compiles these rooms whole, each through one file that takes in the room's: what its files share,
+# templates above all, is then compiled once. With ccache each file is compiled by itself.
+ifeq ($(findstring ccache,$(CXX)),)
+ROOMS := host/api host/cpu host/jit host/launch $(addprefix host/sim/,check driver engine machine program ptx) \
+         $(addprefix tests/,contract silicon)
+whole   = $(BUILD)/generated/rooms/$(subst /,-,$(1)).cpp
+by_room = $(filter-out $(foreach r,$(ROOMS),$(wildcard $(r)/*.cpp)),$($(1))) $(foreach r,$(filter $(2)/%,$(ROOMS)),$(call whole,$(r)))
+LIB_SRC  := $(call by_room,LIB_SRC,host)
+TEST_SRC := $(call by_room,TEST_SRC,tests)
+define ROOM_RULE
+$(call whole,$(1)): $(1)
+	@mkdir -p $$(@D)
+	@printf '#include "%s"\n' $(wildcard $(1)/*.cpp) > $$@
+endef
+$(foreach r,$(ROOMS),$(eval $(call ROOM_RULE,$(r))))
+endif
 
 LIB_OBJ  := $(LIB_SRC:%.cpp=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.cpp=$(BUILD)/obj/%.o)
@@ -100,20 +117,34 @@ $(BUILD)/generated/embedded_kernels.cpp: scripts/embed $(shell find $(BUILD)/gen
 	@mkdir -p $(@D)
 	$(Q)scripts/embed embedded_kernels $(BUILD)/generated/kernels > $@
 
-# Most of a build's time is Catch2's macros: the tests themselves need no more than this.
-TEST_FLAGS := -O1 -g1
-$(TEST_OBJ): private CXXFLAGS += $(TEST_FLAGS)
-
-# Catch2's 18,000 lines are parsed once. ccache cannot look into a precompiled header, so with it there is none.
+# Headers that most files take in are parsed once: the standard library's and fmt's, and for the tests Catch2's
+# 18,000 lines. ccache cannot look into a precompiled header, so with it there is none.
+HOST_HEADERS := algorithm array bit cmath cstdint cstring deque filesystem functional map memory mutex optional \
+                set span string string_view unordered_map vector fmt/format.h
+TEST_HEADERS := $(HOST_HEADERS) catch2/catch.hpp
+# Most of what is left of a test's compile time is Catch2's macros, and they need no more optimisation than this.
+$(TEST_OBJ): private CXXFLAGS += -O0
+# The command line computes little, and CLI11, in arguments.cpp alone, is much to compile.
+$(CLI_OBJ): private CXXFLAGS += -O1
+$(BUILD)/obj/host/cli/arguments.o: private CXXFLAGS += -O0
 ifeq ($(findstring ccache,$(CXX)),)
-CATCH_PCH := $(BUILD)/pch/catch.hpp
-$(CATCH_PCH).gch: | build/cuda.mk
-	$(call note,PCH catch2/catch.hpp)
+HOST_PCH := $(BUILD)/pch/host.hpp
+TEST_PCH := $(BUILD)/pch/test.hpp
+$(HOST_PCH).gch: private HEADERS := $(HOST_HEADERS)
+$(TEST_PCH).gch: private HEADERS := $(TEST_HEADERS)
+$(TEST_PCH).gch: private CXXFLAGS += -O0
+$(BUILD)/pch/%.gch: | build/cuda.mk
+	$(call note,PCH $*)
 	@mkdir -p $(@D)
-	@echo '#include <catch2/catch.hpp>' > $(CATCH_PCH)
-	$(Q)$(CXX) $(CXXFLAGS) $(TEST_FLAGS) -x c++-header -o $@ $(CATCH_PCH)
-$(TEST_OBJ): $(CATCH_PCH).gch
-$(TEST_OBJ): private CPPFLAGS += -Winvalid-pch -include $(CATCH_PCH)
+	@printf '#include <%s>\n' $(HEADERS) > $(BUILD)/pch/$*
+	$(Q)$(CXX) $(CXXFLAGS) -x c++-header -o $@ $(BUILD)/pch/$*
+# To the compiler a room's files are headers of the file that takes them in.
+$(BUILD)/obj/$(BUILD)/generated/rooms/%.o: private WARN += -Wno-subobject-linkage
+HOST_OBJ := $(LIB_OBJ) $(CLI_OBJ) $(SIM_OBJ)
+$(HOST_OBJ): $(HOST_PCH).gch
+$(HOST_OBJ): private CPPFLAGS += -Winvalid-pch -include $(HOST_PCH)
+$(TEST_OBJ): $(TEST_PCH).gch
+$(TEST_OBJ): private CPPFLAGS += -Winvalid-pch -include $(TEST_PCH)
 endif
 
 test: all

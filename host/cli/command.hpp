@@ -1,8 +1,9 @@
 // A subcommand of nvfp4-router: what main.cpp registers, parses and runs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+#include "cli/arguments.hpp"
 
 namespace nvfp4r::cli {
 
@@ -17,19 +18,19 @@ enum ExitCode : int {
 };
 
 struct Command {
-    CLI::App* app = nullptr;
+    Arguments arguments;
     std::function<int()> run;  // exit code; throws nvfp4r::Error
 };
 
 // One maker for each subcommand, each in the file of its name.
-Command sample_command(CLI::App& root);
-Command show_command(CLI::App& root);
-Command pack_command(CLI::App& root);
-Command route_command(CLI::App& root);
-Command plan_command(CLI::App& root);
-Command emit_command(CLI::App& root);
-Command trace_command(CLI::App& root);
-Command presets_command(CLI::App& root);
-Command doctor_command(CLI::App& root);
+Command sample_command(CommandLine& root);
+Command show_command(CommandLine& root);
+Command pack_command(CommandLine& root);
+Command route_command(CommandLine& root);
+Command plan_command(CommandLine& root);
+Command emit_command(CommandLine& root);
+Command trace_command(CommandLine& root);
+Command presets_command(CommandLine& root);
+Command doctor_command(CommandLine& root);
 
 }  // namespace nvfp4r::cli

@@ -116,11 +116,11 @@ Json examine() {
 
 }  // namespace
 
-Command doctor_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("doctor", "What is here, what will be used, and why not more");
-    app->footer("Exit code 0 when `--device auto` finds a device, 4 when it does not.\nExample: nvfp4-router doctor");
+Command doctor_command(CommandLine& root) {
+    const Arguments app = root.subcommand("doctor", "What is here, what will be used, and why not more");
+    app.footer("Exit code 0 when `--device auto` finds a device, 4 when it does not.\nExample: nvfp4-router doctor");
     const auto json = std::make_shared<bool>(false);
-    app->add_flag("--json", *json, "Print JSON");
+    app.flag("--json", *json, "Print JSON");
     return {app, [json] {
                 const Json report = examine();
                 if (*json)

@@ -41,17 +41,15 @@ int run(const Options& o) {
 
 }  // namespace
 
-Command emit_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("emit", "Write a compiled kernel and its launch sheet");
-    app->footer(kFooter);
+Command emit_command(CommandLine& root) {
+    const Arguments app = root.subcommand("emit", "Write a compiled kernel and its launch sheet");
+    app.footer(kFooter);
     const auto o = std::make_shared<Options>();
-    CLI::Option_group* form = app->add_option_group("Form");
-    form->add_flag("--ptx", o->ptx, "PTX text");
-    form->add_flag("--cubin", o->cubin, "Machine code for exactly this architecture");
-    form->require_option(1);
-    o->problem.add_to(*app, "--arch");
-    app->add_option("--out", o->out, "FILE of the kernel")->required();
-    app->add_flag("--json", o->json, "Print the launch sheet");
+    app.exactly_one_of(
+        "Form", {{"--ptx", o->ptx, "PTX text"}, {"--cubin", o->cubin, "Machine code for exactly this architecture"}});
+    o->problem.add_to(app, "--arch");
+    app.option("--out", o->out, "FILE of the kernel").required();
+    app.flag("--json", o->json, "Print the launch sheet");
     return {app, [o] { return run(*o); }};
 }
 

@@ -14,12 +14,12 @@ nvfp4r_precision resolved_precision(const Gate& gate, nvfp4r_precision asked) {
 
 }  // namespace
 
-void LayerOptions::add_to(CLI::App& app) {
-    app.add_option("PATH", path, "Checkpoint")->required();
-    app.add_option("--layer", layer, "Layer whose gate is used")->required();
-    app.add_option("--tensor", tensor, "Name of the gate's weight tensor, instead of the known names");
-    app.add_flag("--refuse-bf16-bias", refuse_bf16_bias, "Refuse a bias stored in bf16 instead of widening it");
-    app.add_flag("--repair-nan-scales", repair_nan_scales, "Take NaN block scales as 0 instead of refusing them");
+void LayerOptions::add_to(const Arguments& app) {
+    app.option("PATH", path, "Checkpoint").required();
+    app.option("--layer", layer, "Layer whose gate is used").required();
+    app.option("--tensor", tensor, "Name of the gate's weight tensor, instead of the known names");
+    app.flag("--refuse-bf16-bias", refuse_bf16_bias, "Refuse a bias stored in bf16 instead of widening it");
+    app.flag("--repair-nan-scales", repair_nan_scales, "Take NaN block scales as 0 instead of refusing them");
     settings.add_to(app);
 }
 

@@ -1,7 +1,6 @@
 // One layer of a checkpoint on the command line: its gate, and the settings that it is routed with.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 
@@ -22,7 +21,7 @@ struct LayerOptions {
     bool refuse_bf16_bias = false, repair_nan_scales = false;
     SettingsOptions settings;
 
-    void add_to(CLI::App& app);
+    void add_to(const Arguments& app);
     /// Prints the gate's notices.
     OpenedLayer open() const;
 };

@@ -1,4 +1,6 @@
 // nvfp4-router: the command line of the library. A new subcommand is one file and one line in kMakers.
+#include <fmt/format.h>
+
 #include <exception>
 
 #include "cli/command.hpp"
@@ -8,7 +10,7 @@
 namespace nvfp4r::cli {
 namespace {
 
-using Maker = Command (*)(CLI::App&);
+using Maker = Command (*)(CommandLine&);
 constexpr Maker kMakers[] = {sample_command, show_command,  pack_command,    route_command, plan_command,
                              emit_command,   trace_command, presets_command, doctor_command};
 
@@ -42,34 +44,28 @@ int run(const Command& command) {
     try {
         return command.run();
     } catch (const Error& error) {
-        print_error(command.app->get_name(), error.what());
+        print_error(command.arguments.name(), error.what());
         return exit_code(error.status());
     } catch (const std::bad_alloc&) {
-        print_error(command.app->get_name(), "out of memory");
+        print_error(command.arguments.name(), "out of memory");
         return kDeviceFailed;
     } catch (const std::exception& error) {
-        print_error(command.app->get_name(), error.what());
+        print_error(command.arguments.name(), error.what());
         return kInternal;
     }
 }
 
 int main_of(int argc, char** argv) {
-    CLI::App app{"Routes tokens through a mixture-of-experts gate: hidden states in, expert ids and weights out.",
-                 "nvfp4-router"};
-    app.footer(kFooter);
-    app.require_subcommand(1);
-    app.set_version_flag("--version", fmt::format("nvfp4-router {}.{}.{}", NVFP4R_VERSION_MAJOR, NVFP4R_VERSION_MINOR,
-                                                  NVFP4R_VERSION_PATCH));
+    CommandLine line(
+        "nvfp4-router",
+        "Routes tokens through a mixture-of-experts gate: hidden states in, expert ids and weights out.",
+        fmt::format("nvfp4-router {}.{}.{}", NVFP4R_VERSION_MAJOR, NVFP4R_VERSION_MINOR, NVFP4R_VERSION_PATCH),
+        kFooter);
     std::vector<Command> commands;
-    for (const Maker make : kMakers) commands.push_back(make(app));
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        // --help and --version arrive here too, with exit code 0.
-        return app.exit(error) == 0 ? kOk : kUsage;
-    }
+    for (const Maker make : kMakers) commands.push_back(make(line));
+    if (const std::optional<bool> asked = line.parse(argc, argv)) return *asked ? kOk : kUsage;
     for (const Command& command : commands)
-        if (command.app->parsed()) return run(command);
+        if (command.arguments.given()) return run(command);
     return kUsage;
 }
 

@@ -227,23 +227,21 @@ std::string layer_fault(const std::string& text) {
 
 }  // namespace
 
-Command pack_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("pack", "Quantise gates to NVFP4, with the error it makes in each layer");
-    app->footer(kFooter);
+Command pack_command(CommandLine& root) {
+    const Arguments app = root.subcommand("pack", "Quantise gates to NVFP4, with the error it makes in each layer");
+    app.footer(kFooter);
     const auto o = std::make_shared<Options>();
-    app->add_option("PATH", o->path, "Checkpoint")->required();
-    app->add_option("--layer", o->layer, "Layer, or all")->required()->check(CLI::Validator(layer_fault, "N|all"));
-    app->add_option("--out", o->out, "Safetensors file to write")->required();
-    app->add_option("--names", o->names, "Whose tensor names and scale convention to write")
-        ->check(CLI::IsMember(names_of(kNames)))
-        ->capture_default_str();
-    app->add_option("--hidden", o->hidden, "Tokens for the errors, FILE[:TENSOR], instead of Gaussian ones");
-    app->add_flag("--json", o->json, "Print JSON");
-    o->settings.add_to(*app);
-    app->remove_option(app->get_option("--precision"));
-    app->add_option("--precision", o->precision, "Terms to keep")
-        ->required()
-        ->check(CLI::IsMember(names_of(kPackPrecisions)));
+    app.option("PATH", o->path, "Checkpoint").required();
+    app.option("--layer", o->layer, "Layer, or all").required().check(layer_fault, "N|all");
+    app.option("--out", o->out, "Safetensors file to write").required();
+    app.option("--names", o->names, "Whose tensor names and scale convention to write")
+        .one_of(names_of(kNames))
+        .show_default();
+    app.option("--hidden", o->hidden, "Tokens for the errors, FILE[:TENSOR], instead of Gaussian ones");
+    app.flag("--json", o->json, "Print JSON");
+    o->settings.add_to(app);
+    app.remove("--precision");
+    app.option("--precision", o->precision, "Terms to keep").required().one_of(names_of(kPackPrecisions));
     return {app, [o] { return run(*o); }};
 }
 

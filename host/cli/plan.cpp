@@ -56,13 +56,13 @@ void print_plan(const Json& plan) {
 
 }  // namespace
 
-Command plan_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("plan", "The kernel a problem gets on a GPU: tile, memory, reasons, floors");
-    app->footer(kFooter);
+Command plan_command(CommandLine& root) {
+    const Arguments app = root.subcommand("plan", "The kernel a problem gets on a GPU: tile, memory, reasons, floors");
+    app.footer(kFooter);
     const auto o = std::make_shared<ProblemOptions>();
     const auto json = std::make_shared<bool>(false);
-    o->add_to(*app, "--gpu");
-    app->add_flag("--json", *json, "Print JSON");
+    o->add_to(app, "--gpu");
+    app.flag("--json", *json, "Print JSON");
     return {app, [o, json] {
                 const PlannedProblem problem = o->resolve();
                 Json plan = plan_json(problem);

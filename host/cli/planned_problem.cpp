@@ -29,18 +29,15 @@ int64_t band_start(TokenBand band) {
 
 }  // namespace
 
-void ProblemOptions::add_to(CLI::App& app, const char* gpu_flag) {
-    app.add_option(gpu_flag, gpu, "h200 (90a), b200 (100a), b300 (103a) or thor (110a); no device is needed")
-        ->required();
-    app.add_option("--tokens", tokens, "M of a call; kernels are made for ranges of M")
-        ->check(CLI::Range(int64_t{1}, int64_t{NVFP4R_MAX_TOKENS}))
-        ->capture_default_str();
-    app.add_option("--token-type", token_type, "Type of the tokens in memory")
-        ->check(CLI::IsMember(names_of(kTokenTypes)))
-        ->capture_default_str();
-    app.add_flag("--with-options", with_options,
-                 "The kernel for calls that use any option of gate, inputs or outputs; otherwise the one for plain "
-                 "calls: aligned tokens in, f32 weights and 32-bit ids out");
+void ProblemOptions::add_to(const Arguments& app, const char* gpu_flag) {
+    app.option(gpu_flag, gpu, "h200 (90a), b200 (100a), b300 (103a) or thor (110a); no device is needed").required();
+    app.option("--tokens", tokens, "M of a call; kernels are made for ranges of M")
+        .between(1, NVFP4R_MAX_TOKENS)
+        .show_default();
+    app.option("--token-type", token_type, "Type of the tokens in memory").one_of(names_of(kTokenTypes)).show_default();
+    app.flag("--with-options", with_options,
+             "The kernel for calls that use any option of gate, inputs or outputs; otherwise the one for plain "
+             "calls: aligned tokens in, f32 weights and 32-bit ids out");
     add_tile_options(app, wish);
     settings.add_to(app);
 }

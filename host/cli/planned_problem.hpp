@@ -1,10 +1,10 @@
 // A problem and a GPU named on the command line, and the plan made for them: what `plan` and `emit` start from.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 
+#include "cli/arguments.hpp"
 #include "cli/settings_options.hpp"
 #include "plan/known_gpus.hpp"
 #include "plan/plan.hpp"
@@ -27,7 +27,7 @@ struct ProblemOptions {
     TileWish wish;
 
     /// `gpu_flag`: the name of the option that says which GPU.
-    void add_to(CLI::App& app, const char* gpu_flag);
+    void add_to(const Arguments& app, const char* gpu_flag);
     PlannedProblem resolve() const;
 };
 

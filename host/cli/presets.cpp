@@ -50,11 +50,11 @@ Json preset_json(const Preset& p) {
 
 }  // namespace
 
-Command presets_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("presets", "The models known by name, and their settings");
-    app->footer("Example: nvfp4-router presets --json");
+Command presets_command(CommandLine& root) {
+    const Arguments app = root.subcommand("presets", "The models known by name, and their settings");
+    app.footer("Example: nvfp4-router presets --json");
     const auto json = std::make_shared<bool>(false);
-    app->add_flag("--json", *json, "Print JSON, with the layer counts as well");
+    app.flag("--json", *json, "Print JSON, with the layer counts as well");
     return {app, [json] {
                 Json records = Json::array();
                 for (const Preset& p : presets()) records.push_back(preset_json(p));

@@ -136,35 +136,34 @@ int run(Options& o) {
 
 }  // namespace
 
-Command route_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("route", "Route tokens through one layer: experts and weights");
-    app->footer(kFooter);
+Command route_command(CommandLine& root) {
+    const Arguments app = root.subcommand("route", "Route tokens through one layer: experts and weights");
+    app.footer(kFooter);
     const auto o = std::make_shared<Options>();
-    o->layer.add_to(*app);
-    app->add_option("--device", o->device, "Where to run; auto: a GPU that a kernel fits, else the CPU")
-        ->check(CLI::IsMember(names_of(kDevices)))
-        ->capture_default_str();
-    app->add_option("--ordinal", o->router.ordinal, "Which GPU")->capture_default_str();
-    app->add_option("--threads", o->router.threads, "CPU threads; 0: one per core")->capture_default_str();
-    app->add_option("--cpu-arithmetic", o->cpu_arithmetic,
-                    "Sums in double, or rounded as Blackwell's tensor cores round")
-        ->check(CLI::IsMember(names_of(kCpuArithmetics)))
-        ->capture_default_str();
-    add_tile_options(*app, o->router);
-    app->add_flag("--sync", o->router.synchronise, "Wait after every launch and report its fault at once");
-    app->add_option("--top", o->top, "Rows printed")->capture_default_str();
-    app->add_flag("--check", o->check, "Compare with an independent computation");
-    app->add_option("--out", o->out, "Write every row to FILE.safetensors, .npz or .json")
-        ->check(CLI::Validator(
+    o->layer.add_to(app);
+    app.option("--device", o->device, "Where to run; auto: a GPU that a kernel fits, else the CPU")
+        .one_of(names_of(kDevices))
+        .show_default();
+    app.option("--ordinal", o->router.ordinal, "Which GPU").show_default();
+    app.option("--threads", o->router.threads, "CPU threads; 0: one per core").show_default();
+    app.option("--cpu-arithmetic", o->cpu_arithmetic, "Sums in double, or rounded as Blackwell's tensor cores round")
+        .one_of(names_of(kCpuArithmetics))
+        .show_default();
+    add_tile_options(app, o->router);
+    app.flag("--sync", o->router.synchronise, "Wait after every launch and report its fault at once");
+    app.option("--top", o->top, "Rows printed").show_default();
+    app.flag("--check", o->check, "Compare with an independent computation");
+    app.option("--out", o->out, "Write every row to FILE.safetensors, .npz or .json")
+        .check(
             [](std::string& file) {
                 const std::string kind = std::filesystem::path(file).extension().string();
                 return kind == ".safetensors" || kind == ".npz" || kind == ".json"
                            ? std::string()
                            : "FILE must end in .safetensors, .npz or .json";
             },
-            "FILE"));
-    app->add_flag("--json", o->json, "Print JSON, with the settings used");
-    o->call.add_to(*app);
+            "FILE");
+    app.flag("--json", o->json, "Print JSON, with the settings used");
+    o->call.add_to(app);
     return {app, [o] { return run(*o); }};
 }
 

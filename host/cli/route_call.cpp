@@ -28,41 +28,36 @@ Tensor view(const char* name, nvfp4r_dtype type, std::vector<uint64_t> shape, co
 
 }  // namespace
 
-void CallOptions::add_to(CLI::App& app) {
-    app.add_option("--hidden", hidden,
-                   "Tokens, FILE[:TENSOR]: bf16, f16 or f32 [M, K]; or NVFP4 codes with TENSOR_scale and "
-                   "TENSOR_scale_2 beside them. Default tensor: hidden")
-        ->required()
-        ->group(kInputs);
-    app.add_option("--hidden-scale-layout", hidden_scale_layout, "Layout of NVFP4 tokens' scales")
-        ->check(CLI::IsMember(names_of(kScaleLayouts)))
-        ->capture_default_str()
-        ->group(kInputs);
-    app.add_option("--token-ids", token_ids,
-                   "FILE[:TENSOR] [M], for layers that route by a hash table. Default: the tensor "
-                   "token_ids of the --hidden file, where it has one")
-        ->group(kInputs);
-    app.add_option("--forced-ids", forced_ids, "FILE[:TENSOR] [M, k]: use these experts, only weigh them")
-        ->group(kInputs);
-    app.add_option("--mask", mask, "FILE[:TENSOR] [M]: 0 marks a padding row")->group(kInputs);
-    app.add_option("--image-mask", image_mask, "FILE[:TENSOR] [M]: 1 takes the gate's image bias")->group(kInputs);
-    app.add_option("--tokens", tokens, "Route only the first so many rows")
-        ->check(CLI::NonNegativeNumber)
-        ->group(kInputs);
-    app.add_option("--num-valid", num_valid, "Rows at and past it are padding")
-        ->check(CLI::NonNegativeNumber)
-        ->group(kInputs);
-    app.add_option("--replicas", replicas, "FILE[:TENSOR] [E, R]: physical ids of each expert, -1 past its last")
-        ->group(kInputs);
-    app.add_option("--with", with, "Further outputs, for --out: " + CLI::detail::join(kOptionalOutputs))
-        ->check(CLI::IsMember(kOptionalOutputs))
-        ->delimiter(',')
-        ->group(kInputs);
-    app.add_option("--permutation-tile", permutation_tile,
-                   "Pad each expert's part of the permutation to a multiple of this")
-        ->capture_default_str()
-        ->check(CLI::Range(1u, 4096u))
-        ->group(kInputs);
+void CallOptions::add_to(const Arguments& app) {
+    app.option("--hidden", hidden,
+               "Tokens, FILE[:TENSOR]: bf16, f16 or f32 [M, K]; or NVFP4 codes with TENSOR_scale and "
+               "TENSOR_scale_2 beside them. Default tensor: hidden")
+        .required()
+        .group(kInputs);
+    app.option("--hidden-scale-layout", hidden_scale_layout, "Layout of NVFP4 tokens' scales")
+        .one_of(names_of(kScaleLayouts))
+        .show_default()
+        .group(kInputs);
+    app.option("--token-ids", token_ids,
+               "FILE[:TENSOR] [M], for layers that route by a hash table. Default: the tensor "
+               "token_ids of the --hidden file, where it has one")
+        .group(kInputs);
+    app.option("--forced-ids", forced_ids, "FILE[:TENSOR] [M, k]: use these experts, only weigh them").group(kInputs);
+    app.option("--mask", mask, "FILE[:TENSOR] [M]: 0 marks a padding row").group(kInputs);
+    app.option("--image-mask", image_mask, "FILE[:TENSOR] [M]: 1 takes the gate's image bias").group(kInputs);
+    app.option("--tokens", tokens, "Route only the first so many rows").non_negative().group(kInputs);
+    app.option("--num-valid", num_valid, "Rows at and past it are padding").non_negative().group(kInputs);
+    app.option("--replicas", replicas, "FILE[:TENSOR] [E, R]: physical ids of each expert, -1 past its last")
+        .group(kInputs);
+    app.option("--with", with, "Further outputs, for --out: " + fmt::format("{}", fmt::join(kOptionalOutputs, ",")))
+        .one_of(kOptionalOutputs)
+        .comma_separated()
+        .group(kInputs);
+    app.option("--permutation-tile", permutation_tile,
+               "Pad each expert's part of the permutation to a multiple of this")
+        .show_default()
+        .between(1, 4096)
+        .group(kInputs);
 }
 
 RouteCall::RouteCall(const CallOptions& options, const Gate& gate, const nvfp4r_settings& settings)

@@ -1,11 +1,11 @@
 // The call of `route`: its inputs from files, and the memory of its outputs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "cli/arguments.hpp"
 #include "cli/tensor_input.hpp"
 #include "format/gate.hpp"
 #include "nvfp4router.h"
@@ -21,7 +21,7 @@ struct CallOptions {
     std::vector<std::string> with;  // optional outputs by name
     uint32_t permutation_tile = 1;
 
-    void add_to(CLI::App& app);
+    void add_to(const Arguments& app);
 };
 
 /// Everything that the call points to. Not copied or moved: the call would point into the old one.

@@ -48,18 +48,19 @@ int run(Options& o) {
 
 }  // namespace
 
-Command sample_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("sample", "Write a checkpoint of a known model's shape, with made-up numbers");
-    app->footer(kFooter);
+Command sample_command(CommandLine& root) {
+    const Arguments app =
+        root.subcommand("sample", "Write a checkpoint of a known model's shape, with made-up numbers");
+    app.footer(kFooter);
     const auto o = std::make_shared<Options>();
-    app->add_option("--preset", o->preset, "Model (see `presets`)")->required();
-    app->add_option("--tokens", o->sample.tokens, "M, rows of hidden.safetensors")->capture_default_str();
-    app->add_option("--layers", o->layers,
-                    "Layers with a router, from the model's first on; default: up to the first that\n"
-                    "chooses by score");
-    app->add_option("--seed", o->sample.seed, "Other numbers for another seed")->capture_default_str();
-    app->add_option("--out", o->out, "Folder to write")->required();
-    app->add_flag("--json", o->json, "Print JSON");
+    app.option("--preset", o->preset, "Model (see `presets`)").required();
+    app.option("--tokens", o->sample.tokens, "M, rows of hidden.safetensors").show_default();
+    app.option("--layers", o->layers,
+               "Layers with a router, from the model's first on; default: up to the first that\n"
+               "chooses by score");
+    app.option("--seed", o->sample.seed, "Other numbers for another seed").show_default();
+    app.option("--out", o->out, "Folder to write").required();
+    app.flag("--json", o->json, "Print JSON");
     return {app, [o] { return run(*o); }};
 }
 

@@ -12,23 +12,23 @@ namespace {
 constexpr const char* kGroup = "Settings (over config.json and --preset)";
 
 template <class T>
-void add_value(CLI::App& app, const char* flag, std::optional<T>& value, const char* help) {
-    app.add_option(flag, value, help)->group(kGroup);
+void add_value(const Arguments& app, const char* flag, std::optional<T>& value, const char* help) {
+    app.option(flag, value, help).group(kGroup);
 }
 
-void add_name(CLI::App& app, const char* flag, std::optional<std::string>& value, std::span<const Named> names,
+void add_name(const Arguments& app, const char* flag, std::optional<std::string>& value, std::span<const Named> names,
               const char* help) {
-    app.add_option(flag, value, help)->check(CLI::IsMember(names_of(names)))->group(kGroup);
+    app.option(flag, value, help).one_of(names_of(names)).group(kGroup);
 }
 
 /// --flag and --no-flag; neither leaves the setting alone.
-void add_switch(CLI::App& app, const std::string& flag, std::optional<bool>& value, const char* help) {
-    app.add_flag_callback(
+void add_switch(const Arguments& app, const std::string& flag, std::optional<bool>& value, const char* help) {
+    app.on_flag(
            "--" + flag, [&value] { value = true; }, help)
-        ->group(kGroup);
-    app.add_flag_callback(
+        .group(kGroup);
+    app.on_flag(
            "--no-" + flag, [&value] { value = false; }, "Off")
-        ->group(kGroup);
+        .group(kGroup);
 }
 
 bool has_config(const std::filesystem::path& checkpoint) {
@@ -38,8 +38,8 @@ bool has_config(const std::filesystem::path& checkpoint) {
 
 }  // namespace
 
-void SettingsOptions::add_to(CLI::App& app) {
-    app.add_option("--preset", preset, "Settings of a known model instead of config.json (see `presets`)");
+void SettingsOptions::add_to(const Arguments& app) {
+    app.option("--preset", preset, "Settings of a known model instead of config.json (see `presets`)");
     add_value(app, "--experts", experts, "E, 1 to 2048");
     add_value(app, "--hidden-size", hidden, "K, a multiple of 16");
     add_value(app, "--top-k", top_k, "k, 1 to 32 and at most E");

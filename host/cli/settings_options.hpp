@@ -2,12 +2,12 @@
 // setting.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 
+#include "cli/arguments.hpp"
 #include "cli/table.hpp"
 #include "format/gate.hpp"
 #include "nvfp4router.h"
@@ -21,7 +21,7 @@ struct SettingsOptions {
     std::optional<std::string> score, weighting, group_score, precision, block_rule;
     std::optional<bool> renormalise, use_bias, batch_invariant;
 
-    void add_to(CLI::App& app);
+    void add_to(const Arguments& app);
     /// Experts and hidden size that nothing states are the gate's. The library refuses what does not fit the gate.
     nvfp4r_settings resolve(const std::filesystem::path& checkpoint, const Gate& gate) const;
     /// Without a checkpoint: a preset and flags say everything. Checked as the library checks it.

@@ -45,14 +45,14 @@ struct Options {
 
 }  // namespace
 
-Command show_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("show", "The gates found in a checkpoint: layer, tensor, shape, dtype, bias");
-    app->footer(
+Command show_command(CommandLine& root) {
+    const Arguments app = root.subcommand("show", "The gates found in a checkpoint: layer, tensor, shape, dtype, bias");
+    app.footer(
         "PATH is a safetensors file, an index file, or a folder with either. No tensor's bytes are read.\n"
         "Example: nvfp4-router show sample");
     const auto o = std::make_shared<Options>();
-    app->add_option("PATH", o->path, "Checkpoint")->required();
-    app->add_flag("--json", o->json, "Print JSON, with each bias apart");
+    app.option("PATH", o->path, "Checkpoint").required();
+    app.flag("--json", o->json, "Print JSON, with each bias apart");
     return {app, [o] {
                 Json records = Json::array();
                 for (const GateEntry& gate : list_gates(o->path)) records.push_back(gate_json(gate));

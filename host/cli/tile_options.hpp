@@ -1,18 +1,19 @@
 // The tile shape of GPU kernels on the command line. The library refuses what is illegal, with the limit.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+
+#include "cli/arguments.hpp"
 
 namespace nvfp4r::cli {
 
 /// Adds --tokens-per-tile, --k-split, --k-tile and --stages, which write to the fields of the same names of
 /// nvfp4r_router_options or TileWish.
 template <class Target>
-void add_tile_options(CLI::App& app, Target& target) {
+void add_tile_options(const Arguments& app, Target& target) {
     constexpr const char* kGroup = "Tile shape of GPU kernels (0: planned)";
     const auto add = [&](const char* flag, uint32_t& field, const char* help) {
-        app.add_option(flag, field, help)->capture_default_str()->group(kGroup);
+        app.option(flag, field, help).show_default().group(kGroup);
     };
     add("--tokens-per-tile", target.tokens_per_tile, "Tokens that a CTA multiplies at once");
     add("--k-split", target.k_split, "CTAs that share the K range");

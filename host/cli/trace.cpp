@@ -71,15 +71,15 @@ int run(Options& o) {
 
 }  // namespace
 
-Command trace_command(CLI::App& root) {
-    CLI::App* app = root.add_subcommand("trace", "One call on the simulated GPU: its timeline and counters");
-    app->footer(kFooter);
+Command trace_command(CommandLine& root) {
+    const Arguments app = root.subcommand("trace", "One call on the simulated GPU: its timeline and counters");
+    app.footer(kFooter);
     const auto o = std::make_shared<Options>();
-    app->add_option("--out", o->out, "FILE of the timeline")->required();
-    app->add_flag("--json", o->json, "Print JSON");
-    o->layer.add_to(*app);
-    o->call.add_to(*app);
-    add_tile_options(*app, o->router);
+    app.option("--out", o->out, "FILE of the timeline").required();
+    app.flag("--json", o->json, "Print JSON");
+    o->layer.add_to(app);
+    o->call.add_to(app);
+    add_tile_options(app, o->router);
     return {app, [o] { return run(*o); }};
 }
 

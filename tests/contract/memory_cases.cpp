@@ -4,12 +4,12 @@
 namespace contract {
 namespace {
 
-Case small(uint32_t tokens = 5) {
+Case few_tokens(uint32_t tokens = 5) {
     return columns(NVFP4R_SCORE_SIGMOID, 3, 24, 64, tokens, 34);
 }
 
 Case a34_ids() {
-    Case c = small();
+    Case c = few_tokens();
     c.capacity = 5 * 2;
     c.status = NVFP4R_INVALID_ARGUMENT;
     c.refusal = {"ids_capacity 10", "15 elements"};
@@ -17,13 +17,13 @@ Case a34_ids() {
 }
 
 Case a34_exact() {
-    Case c = small();
+    Case c = few_tokens();
     c.capacity = 5 * 3;
     return c;
 }
 
 Case a34_stride() {
-    Case c = small();
+    Case c = few_tokens();
     c.extra_stride = -1;
     c.status = NVFP4R_INVALID_ARGUMENT;
     c.refusal = {"ids_stride 2", "row's width"};
@@ -37,7 +37,7 @@ Case a35_i64() {
 }
 
 Case a35_unknown() {
-    Case c = small();
+    Case c = few_tokens();
     c.ids_type = NVFP4R_F16;
     c.status = NVFP4R_INVALID_ARGUMENT;
     c.refusal = {"ids_type 3", "I32 (8)"};
@@ -45,13 +45,13 @@ Case a35_unknown() {
 }
 
 Case packed() {
-    Case c = small();
+    Case c = few_tokens();
     c.ids_type = NVFP4R_PACKED;
     return c;
 }
 
 Case packed_padding() {
-    Case c = small(2);
+    Case c = few_tokens(2);
     c.ids_type = NVFP4R_PACKED;
     c.mask = {0, 0};
     c.ids = {-1, -1, -1};
@@ -61,13 +61,13 @@ Case packed_padding() {
 }
 
 Case bf16_weights() {
-    Case c = small();
+    Case c = few_tokens();
     c.weights_type = NVFP4R_BF16;
     return c;
 }
 
 Case strided() {
-    Case c = small(33);
+    Case c = few_tokens(33);
     c.extra_stride = 5;
     return c;
 }

@@ -8,15 +8,8 @@ namespace nvfp4r::silicon {
 
 namespace {
 
-constexpr unsigned kThreads = 64;
+constexpr unsigned kCopyThreads = 64;
 constexpr size_t kImage = 2048;
-
-Buffer output(size_t bytes) {
-    Buffer out;
-    out.bytes.resize(bytes);
-    out.output = true;
-    return out;
-}
 
 void add_global_to_shared(Programs& programs) {
     Program program;
@@ -25,20 +18,20 @@ void add_global_to_shared(Programs& programs) {
         size_t from, to, bytes;
     };
     const std::vector<Piece> pieces = {{0, 0, 16}, {16, 48, 48}, {1008, 16, 1024}, {32, 0, 2048}, {4080, 2032, 16}};
-    program.buffers = {{random_bytes(Values::words, 4096, 201)}, output(kImage * pieces.size())};
+    program.buffers = {{random_bytes(Values::words, 4096, 201)}, output_buffer(kImage * pieces.size())};
     std::string body = init_text(0, 1);
     for (size_t i = 0; i < pieces.size(); ++i) {
         const Piece& piece = pieces[i];
         const std::string tag = std::to_string(i);
-        body += pattern_text(kImage, kThreads, tag);
+        body += pattern_text(kImage, kCopyThreads, tag);
         body += fmt::format(
             "mov.u32 %r1, sm;\n@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {0};\n"
             "@%p30 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+{1}], [%b0+{2}], {0}, "
             "[mb];\n",
             piece.bytes, piece.to, piece.from);
-        body += wait_text(0, i % 2, tag) + copy_text(false, "%b1", i * kImage, 0, kImage, kThreads, "out" + tag);
+        body += wait_text(0, i % 2, tag) + copy_text(false, "%b1", i * kImage, 0, kImage, kCopyThreads, "out" + tag);
     }
-    program.launches = {{.block = kThreads, .shared = kImage}};
+    program.launches = {{.block = kCopyThreads, .shared = kImage}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }
@@ -49,7 +42,7 @@ void add_shared_to_global(Programs& programs, const std::string& operation, Valu
     Program program;
     program.name = operation.empty() ? "bulk copy shared to global" : "bulk reduce" + operation + " to global" + note;
     program.buffers = {{random_bytes(values, 2 * kImage, 202), true}, {random_bytes(values, kImage, 203)}};
-    std::string body = copy_text(true, "%b1", 0, 0, kImage, kThreads, "in");
+    std::string body = copy_text(true, "%b1", 0, 0, kImage, kCopyThreads, "in");
     body += "fence.proxy.async;\nbar.sync 0;\nsetp.eq.u32 %p1, %tid_x, 0;\nmov.u32 %r1, sm;\n";
     const std::string opcode = operation.empty() ? "cp.async.bulk.global.shared::cta.bulk_group"
                                                  : "cp.reduce.async.bulk.global.shared::cta.bulk_group" + operation;
@@ -58,7 +51,7 @@ void add_shared_to_global(Programs& programs, const std::string& operation, Valu
             "@%p1 {} [%b0+{}], [%r1+{}], {};\n@%p1 cp.async.bulk.commit_group;\n@%p1 cp.async.bulk.wait_group 0;\n",
             opcode, to, from, bytes);
     }
-    program.launches = {{.block = kThreads, .shared = kImage}};
+    program.launches = {{.block = kCopyThreads, .shared = kImage}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }
@@ -67,11 +60,11 @@ void add_shared_to_global(Programs& programs, const std::string& operation, Valu
 void add_shared_to_shared(Programs& programs, const std::string& operation) {
     Program program;
     program.name = operation.empty() ? "bulk copy between CTAs" : "bulk reduce" + operation + " between CTAs";
-    program.buffers = {{random_bytes(Values::words, 4 * kImage, 204)}, output(2 * kImage)};
+    program.buffers = {{random_bytes(Values::words, 4 * kImage, 204)}, output_buffer(2 * kImage)};
     std::string body = init_text(0, 1);
     body +=
         fmt::format("mov.u32 %r2, %cluster_ctarank;\nmul.wide.u32 %d1, %r2, {};\nadd.u64 %d2, %b0, %d1;\n", 2 * kImage);
-    body += copy_text(true, "%d2", 0, 0, 2 * kImage, kThreads, "in");
+    body += copy_text(true, "%d2", 0, 0, 2 * kImage, kCopyThreads, "in");
     body += fmt::format("fence.proxy.async;\n@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {};\n", kImage) +
             kClusterBarrier;
     const std::string opcode =
@@ -83,8 +76,8 @@ void add_shared_to_shared(Programs& programs, const std::string& operation) {
         kImage, opcode);
     body += wait_text(0, 0, "w");
     body += fmt::format("mul.wide.u32 %d1, %r2, {};\nadd.u64 %d1, %b1, %d1;\n", kImage);
-    body += copy_text(false, "%d1", 0, kImage, kImage, kThreads, "out") + kClusterBarrier;
-    program.launches = {{.grid = 2, .block = kThreads, .cluster = 2, .shared = 2 * kImage}};
+    body += copy_text(false, "%d1", 0, kImage, kImage, kCopyThreads, "out") + kClusterBarrier;
+    program.launches = {{.grid = 2, .block = kCopyThreads, .cluster = 2, .shared = 2 * kImage}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }
@@ -92,8 +85,8 @@ void add_shared_to_shared(Programs& programs, const std::string& operation) {
 void add_multicast(Programs& programs) {
     Program program;
     program.name = "bulk copy multicast";
-    program.buffers = {{random_bytes(Values::words, kImage, 205)}, output(4 * kImage)};
-    std::string body = init_text(0, 1) + pattern_text(kImage, kThreads, "p");
+    program.buffers = {{random_bytes(Values::words, kImage, 205)}, output_buffer(4 * kImage)};
+    std::string body = init_text(0, 1) + pattern_text(kImage, kCopyThreads, "p");
     // Rank 3 sends one half to ranks 0 and 2, rank 0 the other to all.
     body += fmt::format(
                 "mov.u32 %r2, %cluster_ctarank;\nand.b32 %r3, %r2, 1;\nsetp.eq.u32 %p1, %r3, 0;\n"
@@ -110,8 +103,8 @@ void add_multicast(Programs& programs) {
         kImage / 2);
     body += wait_text(0, 0, "w");
     body += fmt::format("mul.wide.u32 %d1, %r2, {};\nadd.u64 %d1, %b1, %d1;\n", kImage);
-    body += copy_text(false, "%d1", 0, 0, kImage, kThreads, "out") + kClusterBarrier;
-    program.launches = {{.grid = 4, .block = kThreads, .cluster = 4, .shared = kImage}};
+    body += copy_text(false, "%d1", 0, 0, kImage, kCopyThreads, "out") + kClusterBarrier;
+    program.launches = {{.grid = 4, .block = kCopyThreads, .cluster = 4, .shared = kImage}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }

@@ -6,14 +6,7 @@ namespace nvfp4r::silicon {
 
 namespace {
 
-constexpr unsigned kThreads = 64;
-
-Buffer output(size_t bytes) {
-    Buffer out;
-    out.bytes.resize(bytes);
-    out.output = true;
-    return out;
-}
+constexpr unsigned kClusterThreads = 64;
 
 // %r2: the rank, %d1: the CTA's part of the output buffer 1.
 std::string rank_text(size_t bytes_per_cta) {
@@ -25,8 +18,8 @@ void add(Programs& programs, const std::string& name, unsigned cluster, unsigned
          size_t bytes_per_cta, const std::string& body) {
     Program program;
     program.name = name;
-    program.buffers = {{random_bytes(Values::words, 4096, 400)}, output(bytes_per_cta * grid)};
-    program.launches = {{.grid = grid, .block = kThreads, .cluster = cluster, .shared = shared}};
+    program.buffers = {{random_bytes(Values::words, 4096, 400)}, output_buffer(bytes_per_cta * grid)};
+    program.launches = {{.grid = grid, .block = kClusterThreads, .cluster = cluster, .shared = shared}};
     program.ptx = engine_module(program, rank_text(bytes_per_cta) + body + kClusterBarrier);
     programs.push_back(program);
 }
@@ -69,7 +62,7 @@ void add_remote_access(Programs& programs, unsigned cluster, unsigned grid) {
         "st.global.v2.b64 [%d7], {{%d4, %d5}};\nst.global.v4.b32 [%d7+16], {{%r17, %r18, %r19, %r7}};\n",
         cluster, kClusterBarrier);
     add(programs, fmt::format("remote loads, stores and atomics in clusters of {}", cluster), cluster, grid, 2048,
-        kThreads * 32, body);
+        kClusterThreads * 32, body);
 }
 
 // The same through generic addresses: cvta, then mapa.u64.
@@ -84,7 +77,7 @@ void add_generic_access(Programs& programs) {
         "shl.b32 %r9, %tid_x, 4;\ncvt.u64.u32 %d6, %r9;\nadd.u64 %d6, %d1, %d6;\nst.global.b64 [%d6], %d5;\n"
         "st.global.v2.b32 [%d6+8], {{%r7, %r8}};\n",
         kClusterBarrier);
-    add(programs, "generic addresses in a cluster", 2, 4, 1024, kThreads * 16, body);
+    add(programs, "generic addresses in a cluster", 2, 4, 1024, kClusterThreads * 16, body);
 }
 
 // Each thread sends its values to the other CTA; the barrier there counts the bytes.
@@ -100,7 +93,7 @@ void add_async_stores(Programs& programs) {
                                  {"v4.b32", "{%r10, %r11, %r12, %r13}", 16},
                                  {"v2.b64", "{%d4, %d5}", 16}};
     for (const Width& width : kWidths) {
-        std::string body = init_text(0, 1) + pattern_text(1024, kThreads, "p");
+        std::string body = init_text(0, 1) + pattern_text(1024, kClusterThreads, "p");
         body += fmt::format(
             "@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {0};\n{1}xor.b32 %r3, %r2, 1;\n"
             "shl.b32 %r4, %tid_x, 4;\nmov.u32 %r5, sm;\nadd.u32 %r5, %r5, %r4;\n"
@@ -109,8 +102,8 @@ void add_async_stores(Programs& programs) {
             "add.u32 %r12, %r10, 7;\nxor.b32 %r13, %r10, 0xffff;\nmov.b64 %d4, {{%r10, %r11}};\n"
             "mov.b64 %d5, {{%r12, %r13}};\n"
             "st.async.shared::cluster.mbarrier::complete_tx::bytes.{2} [%r5], {3}, [%r6];\n",
-            kThreads * width.bytes, kClusterBarrier, width.type, width.values);
-        body += wait_text(0, 0, "w") + copy_text(false, "%d1", 0, 0, 1024, kThreads, "out");
+            kClusterThreads * width.bytes, kClusterBarrier, width.type, width.values);
+        body += wait_text(0, 0, "w") + copy_text(false, "%d1", 0, 0, 1024, kClusterThreads, "out");
         add(programs, fmt::format("st.async {}", width.type), 2, 2, 1024, 1024, body);
     }
 }
@@ -120,7 +113,7 @@ void add_async_reductions(Programs& programs) {
     for (const std::string& operation :
          expand("<add.u32|add.s32|min.u32|max.u32|min.s32|max.s32|and.b32|or.b32|xor.b32|add.u64|inc.u32|dec.u32>")) {
         const bool wide = operation == "add.u64";
-        std::string body = init_text(0, 1) + pattern_text(1024, kThreads, "p");
+        std::string body = init_text(0, 1) + pattern_text(1024, kClusterThreads, "p");
         body += fmt::format(
             "setp.eq.and.u32 %p1, %r2, 0, %p30;\n@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {0};\n{1}"
             "and.b32 %r4, %tid_x, 7;\nshl.b32 %r4, %r4, 3;\nmov.u32 %r5, sm;\nadd.u32 %r5, %r5, %r4;\n"
@@ -128,10 +121,10 @@ void add_async_reductions(Programs& programs) {
             "mad.lo.u32 %r10, %r2, 64, %tid_x;\nmul.lo.u32 %r10, %r10, 0x9e3779b1;\n{4}mov.b64 %d4, {{%r10, %r10}};\n"
             "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{2} [%r5], {3}, [%r6];\n"
             "setp.ne.u32 %p2, %r2, 0;\n@%p2 bra leave;\n",
-            2 * kThreads * (wide ? 8 : 4), kClusterBarrier, operation, wide ? "%d4" : "%r10",
+            2 * kClusterThreads * (wide ? 8 : 4), kClusterBarrier, operation, wide ? "%d4" : "%r10",
             // Wrapping at a bound is independent of the order only when the bound is the same.
             operation == "inc.u32" || operation == "dec.u32" ? "mov.u32 %r10, 0xfffffff0;\n" : "");
-        body += wait_text(0, 0, "w") + copy_text(false, "%d1", 0, 0, 1024, kThreads, "out") + "leave:\n";
+        body += wait_text(0, 0, "w") + copy_text(false, "%d1", 0, 0, 1024, kClusterThreads, "out") + "leave:\n";
         add(programs, "red.async " + operation, 2, 2, 1024, 1024, body);
     }
 }
@@ -139,7 +132,7 @@ void add_async_reductions(Programs& programs) {
 // All threads of four CTAs arrive at the barrier of rank 0 with a count, which completes its phase exactly.
 void add_remote_arrivals(Programs& programs) {
     const std::string body =
-        init_text(0, 4 * kThreads * 2) + "mov.u32 %r9, 0;\n" + kClusterBarrier +
+        init_text(0, 4 * kClusterThreads * 2) + "mov.u32 %r9, 0;\n" + kClusterBarrier +
         "mov.u32 %r6, mb;\nmapa.shared::cluster.u32 %r6, %r6, 0;\n"
         "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];\n" +
         kClusterBarrier +
@@ -148,7 +141,7 @@ void add_remote_arrivals(Programs& programs) {
         kClusterBarrier + "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6], 1;\n" + kClusterBarrier +
         "@%p2 bra last;\nmbarrier.test_wait.parity.shared::cta.b64 %p1, [mb], 0;\n@%p1 or.b32 %r9, %r9, 2;\nlast:\n"
         "shl.b32 %r3, %tid_x, 2;\ncvt.u64.u32 %d2, %r3;\nadd.u64 %d2, %d1, %d2;\nst.global.b32 [%d2], %r9;\n";
-    add(programs, "remote arrivals", 4, 4, 16, kThreads * 4, body);
+    add(programs, "remote arrivals", 4, 4, 16, kClusterThreads * 4, body);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace nvfp4r::silicon {
 
 namespace {
 
-constexpr unsigned kThreads = 128, kCtas = 8;
+constexpr unsigned kLaunchThreads = 128, kCtas = 8;
 
 // The first grid triggers, works for a while and writes; the second waits and combines what both halves wrote.
 std::string text(bool triggers) {
@@ -40,7 +40,7 @@ mad.lo.u32 %r4, %r4, 3, %r5; st.global.b32 [%d2], %r4;
 ret;
 }}
 )",
-                       kThreads, triggers ? "griddepcontrol.launch_dependents;" : "", kThreads * kCtas - 1);
+                       kLaunchThreads, triggers ? "griddepcontrol.launch_dependents;" : "", kLaunchThreads * kCtas - 1);
 }
 
 }  // namespace
@@ -50,12 +50,12 @@ void add_dependent_launch_programs(Programs& programs) {
         Program program;
         program.name = triggers ? "dependent launch" : "dependent launch without trigger";
         Buffer between, out;
-        between.bytes.resize(kThreads * kCtas * 4);
-        out.bytes.resize(kThreads * kCtas * 4);
+        between.bytes.resize(kLaunchThreads * kCtas * 4);
+        out.bytes.resize(kLaunchThreads * kCtas * 4);
         out.output = true;
-        program.buffers = {{random_bytes(Values::words, kThreads * kCtas * 4, 701)}, between, out};
-        program.launches = {{.entry = "produce", .grid = kCtas, .block = kThreads},
-                            {.entry = "consume", .grid = kCtas, .block = kThreads, .programmatic = true}};
+        program.buffers = {{random_bytes(Values::words, kLaunchThreads * kCtas * 4, 701)}, between, out};
+        program.launches = {{.entry = "produce", .grid = kCtas, .block = kLaunchThreads},
+                            {.entry = "consume", .grid = kCtas, .block = kLaunchThreads, .programmatic = true}};
         program.ptx = text(triggers);
         programs.push_back(program);
     }

@@ -16,6 +16,10 @@ struct Buffer {
     bool output = false;         // compared after the last
 };
 
+inline Buffer output_buffer(size_t bytes) {
+    return {std::vector<uint8_t>(bytes), true};
+}
+
 /// A tensor map over a buffer; kernels receive the maps after the buffers.
 struct TensorMapSpec {
     size_t buffer = 0;

@@ -8,7 +8,7 @@ namespace nvfp4r::silicon {
 
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kTensorThreads = 128;
 
 using Position = std::vector<int>;
 
@@ -85,16 +85,16 @@ void add_load(Programs& programs, const Tensor& tensor, uint64_t seed) {
     std::string body = init_text(0, 1);
     for (size_t i = 0; i < tensor.positions.size(); ++i) {
         const std::string tag = std::to_string(i);
-        body += pattern_text(image, kThreads, tag);
+        body += pattern_text(image, kTensorThreads, tag);
         body += fmt::format(
             "mov.u32 %r1, sm;\n@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {};\n"
             "@%p30 cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1+{}], "
             "[%m0, {}], [mb];\n",
             tensor.row_bytes() * tensor.rows(), tensor.dims.size(), tensor.offset, coordinates(tensor.positions[i]));
         body += wait_text(0, i % 2, tag);
-        body += copy_text(false, "%b1", i * image, 0, image, kThreads, "out" + tag);
+        body += copy_text(false, "%b1", i * image, 0, image, kTensorThreads, "out" + tag);
     }
-    program.launches = {{.block = kThreads, .shared = static_cast<unsigned>(image)}};
+    program.launches = {{.block = kTensorThreads, .shared = static_cast<unsigned>(image)}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }
@@ -107,7 +107,7 @@ void add_store(Programs& programs, const Tensor& tensor, const std::string& oper
     const size_t image = tensor.image_bytes() + tensor.offset;
     program.buffers = {{random_bytes(tensor.values, tensor_bytes(tensor, program.maps[0]), seed), true},
                        {random_bytes(tensor.values, image, seed + 1)}};
-    std::string body = copy_text(true, "%b1", 0, 0, image, kThreads, "in");
+    std::string body = copy_text(true, "%b1", 0, 0, image, kTensorThreads, "in");
     body += "fence.proxy.async;\nbar.sync 0;\nsetp.eq.u32 %p1, %tid_x, 0;\nmov.u32 %r1, sm;\n";
     const std::string opcode = operation.empty() ? "cp.async.bulk.tensor" : "cp.reduce.async.bulk.tensor";
     for (const Position& position : tensor.positions) {
@@ -116,7 +116,7 @@ void add_store(Programs& programs, const Tensor& tensor, const std::string& oper
             "@%p1 cp.async.bulk.commit_group;\n@%p1 cp.async.bulk.wait_group 0;\n",
             opcode, tensor.dims.size(), operation.empty() ? "" : "." + operation, coordinates(position), tensor.offset);
     }
-    program.launches = {{.block = kThreads, .shared = static_cast<unsigned>(image)}};
+    program.launches = {{.block = kTensorThreads, .shared = static_cast<unsigned>(image)}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }
@@ -132,7 +132,7 @@ void add_multicast(Programs& programs, CUtensorMapSwizzle swizzle, cuuint32_t wo
     out.bytes.resize(image * 4);
     out.output = true;
     program.buffers = {{random_bytes(Values::words, tensor_bytes(tensor, program.maps[0]), 131)}, out};
-    std::string body = init_text(0, 1) + pattern_text(2 * image, kThreads, "p");
+    std::string body = init_text(0, 1) + pattern_text(2 * image, kTensorThreads, "p");
     body += fmt::format("@%p30 mbarrier.arrive.expect_tx.shared::cta.b64 _, [mb], {};\n", 2 * image) + kClusterBarrier;
     body += fmt::format(
         "mov.u32 %r2, %cluster_ctarank;\nmov.u32 %r1, sm;\nmad.lo.u32 %r1, %r2, {}, %r1;\nmul.lo.u32 %r3, %r2, 12;\n"
@@ -142,8 +142,8 @@ void add_multicast(Programs& programs, CUtensorMapSwizzle swizzle, cuuint32_t wo
         image);
     body += wait_text(0, 0, "w");
     body += fmt::format("mul.wide.u32 %d1, %r2, {};\nadd.u64 %d1, %b1, %d1;\n", 2 * image);
-    body += copy_text(false, "%d1", 0, 0, 2 * image, kThreads, "out") + kClusterBarrier;
-    program.launches = {{.grid = 2, .block = kThreads, .cluster = 2, .shared = static_cast<unsigned>(2 * image)}};
+    body += copy_text(false, "%d1", 0, 0, 2 * image, kTensorThreads, "out") + kClusterBarrier;
+    program.launches = {{.grid = 2, .block = kTensorThreads, .cluster = 2, .shared = static_cast<unsigned>(2 * image)}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }

@@ -6,7 +6,7 @@ namespace nvfp4r::silicon {
 
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kWarpgroupThreads = 128;
 constexpr unsigned kShared = 56 * 1024, kOffsetB = 16 * 1024;
 
 struct Operand {
@@ -85,17 +85,19 @@ void add(Programs& programs, const Multiply& m, uint64_t seed) {
     Program program;
     program.name = name_of(m);
     Buffer out;
-    out.bytes.resize(size_t{words} * 4 * kThreads);
+    out.bytes.resize(size_t{words} * 4 * kWarpgroupThreads);
     out.output = true;
     program.buffers = {{random_bytes(values_of(m), kShared, seed)},
                        {random_bytes(f16_result ? Values::f16_matrix : Values::f32, out.bytes.size(), seed + 1)},
                        out,
-                       {random_bytes(values_of(m), size_t{kThreads} * 16, seed + 2)}};
-    std::string body = copy_text(true, "%b0", 0, 0, kShared, kThreads, "in") + "fence.proxy.async;\nbar.sync 0;\n";
+                       {random_bytes(values_of(m), size_t{kWarpgroupThreads} * 16, seed + 2)}};
+    std::string body =
+        copy_text(true, "%b0", 0, 0, kShared, kWarpgroupThreads, "in") + "fence.proxy.async;\nbar.sync 0;\n";
     body +=
         "mul.wide.u32 %d1, %tid_x, 4;\nadd.u64 %d2, %b1, %d1;\nadd.u64 %d3, %b2, %d1;\nmul.wide.u32 %d1, %tid_x, 16;\n"
         "add.u64 %d4, %b3, %d1;\nld.global.v4.b32 {%r300, %r301, %r302, %r303}, [%d4];\n";
-    for (unsigned i = 0; i < words; ++i) body += fmt::format("ld.global.b32 %r{}, [%d2+{}];\n", i, i * 4 * kThreads);
+    for (unsigned i = 0; i < words; ++i)
+        body += fmt::format("ld.global.b32 %r{}, [%d2+{}];\n", i, i * 4 * kWarpgroupThreads);
     body += fmt::format(
         "mov.u32 %r310, sm;\nadd.u32 %r311, %r310, {};\nadd.u32 %r312, %r310, {};\nshr.u32 %r311, %r311, 4;\n"
         "shr.u32 %r312, %r312, 4;\ncvt.u64.u32 %d10, %r311;\ncvt.u64.u32 %d11, %r312;\nor.b64 %d10, %d10, {:#x};\n"
@@ -114,8 +116,9 @@ void add(Programs& programs, const Multiply& m, uint64_t seed) {
                             m.a_in_registers ? registers("%r", 300, 4) : "%d10", m.sign_a, m.sign_b, transposes);
     }
     body += "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
-    for (unsigned i = 0; i < words; ++i) body += fmt::format("st.global.b32 [%d3+{}], %r{};\n", i * 4 * kThreads, i);
-    program.launches = {{.block = kThreads, .shared = kShared}};
+    for (unsigned i = 0; i < words; ++i)
+        body += fmt::format("st.global.b32 [%d3+{}], %r{};\n", i * 4 * kWarpgroupThreads, i);
+    program.launches = {{.block = kWarpgroupThreads, .shared = kShared}};
     program.ptx = engine_module(program, body);
     programs.push_back(program);
 }

@@ -9,11 +9,11 @@
 
 namespace nvfp4r::sim::driver {
 
-namespace {
-
 const GpuConfig& config_of(const CUfunc_st& function) {
     return device_of(function.module->context->device).gpu->config();
 }
+
+namespace {
 
 int declared_threads(const CUfunc_st& function) {
     const Function& entry = function.entry();

@@ -6,6 +6,9 @@
 
 namespace nvfp4r::sim::driver {
 
+/// The GPU that the function was loaded for.
+const GpuConfig& config_of(const CUfunc_st& function);
+
 int function_attribute(const CUfunc_st& function, CUfunction_attribute attribute);
 void set_function_attribute(CUfunc_st& function, CUfunction_attribute attribute, int value);
 

@@ -21,10 +21,6 @@ constexpr uint32_t kMeasuredSms = 132;
 constexpr int kMeasuredBlocks = 8;
 constexpr std::array<int, 16> kEightBlocks = {1056, 528, 327, 248, 193, 163, 139, 124, 102, 88, 81, 74, 67, 65, 58, 58};
 
-const GpuConfig& config_of(const CUfunc_st& function) {
-    return device_of(function.module->context->device).gpu->config();
-}
-
 GridLaunch one_cluster(const CUfunc_st& function, const LaunchRequest& request) {
     GridLaunch launch;
     launch.program = function.program;

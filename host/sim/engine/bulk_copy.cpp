@@ -8,12 +8,12 @@
 namespace nvfp4r::sim {
 namespace {
 
-constexpr uint32_t kMaxParts = 3;
+constexpr uint32_t kMaxCopyParts = 3;
 constexpr uint32_t kAllBytes = 0xffff;
 
-// Bytes of one part: the copy arrives in up to kMaxParts parts of whole 16-byte units.
+// Bytes of one part: the copy arrives in up to kMaxCopyParts parts of whole 16-byte units.
 uint32_t part_bytes(Machine& machine, uint32_t bytes) {
-    const uint32_t parts = 1 + static_cast<uint32_t>(machine.random() % kMaxParts);
+    const uint32_t parts = 1 + static_cast<uint32_t>(machine.random() % kMaxCopyParts);
     const uint32_t units = bytes / kBulkAlign;
     return std::max(1u, (units + parts - 1) / parts) * kBulkAlign;
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kTensorMapBytes = 128;
 constexpr uint32_t kTensorMapAlign = 64;
 constexpr uint32_t kTmaSharedAlign = 128;
-constexpr uint32_t kMaxParts = 4;      // parts in which a box arrives; hardware's number is not known
+constexpr uint32_t kMaxBoxParts = 4;      // parts in which a box arrives; hardware's number is not known
 constexpr uint16_t kNanFill = 0x7ff7;  // each 16-bit unit of a NaN-filled element (measured)
 constexpr uint32_t kTmaLatency = 600;  // cycles, an estimate for the clock
 constexpr uint32_t kTmaBytesPerCycle = 64;
@@ -35,7 +35,7 @@ struct Transfer {
 
     Transfer(Machine& machine, const TensorMap& from, const TensorCoords& at)
         : map(from), shape(box_shape(from)), coords(at) {
-        const uint32_t parts = 1 + static_cast<uint32_t>(machine.random() % kMaxParts);
+        const uint32_t parts = 1 + static_cast<uint32_t>(machine.random() % kMaxBoxParts);
         rows_per_part = std::max(1u, (shape.rows + parts - 1) / parts);
     }
     uint32_t part_end() const { return std::min(shape.rows, next_row + rows_per_part); }

@@ -2,6 +2,8 @@
 // what is left by name.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <initializer_list>
 #include <string_view>
 #include <utility>
@@ -51,7 +53,7 @@ class Modifiers {
     }
     /// Takes and returns the next modifier, which must be there.
     std::string_view next(std::string_view what) {
-        if (empty()) decoder_.refuse(std::string(what) + " is missing");
+        if (empty()) decoder_.refuse(fmt::format("{} is missing", what));
         return list_[position_++];
     }
     /// Refuses the first modifier that was not taken.

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "core/error.hpp"
+#include "sim/machine/round_up.hpp"
 
 namespace nvfp4r::sim {
 namespace {
@@ -18,10 +19,6 @@ constexpr int kArenaTries = 16;
 constexpr uint64_t kGuardBytes = 64 * 1024;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kDefaultAlign = 256;  // what cuMemAlloc promises
-
-uint64_t round_up(uint64_t value, uint64_t to) {
-    return (value + to - 1) / to * to;
-}
 
 uint64_t reserve_arena() {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/machine/machine.hpp"
+#include "sim/machine/round_up.hpp"
 
 namespace nvfp4r::sim {
 namespace {
@@ -15,10 +16,6 @@ constexpr uint32_t kPortableCluster = 8;
 constexpr uint32_t kRegisterUnit = 256;     // registers are given out per warp in units of 256
 constexpr uint32_t kAssumedRegisters = 64;  // a thread, where the kernel declares no bound: PTX registers are virtual
 constexpr uint64_t kSharedUnit = 128;
-
-uint64_t round_up(uint64_t value, uint64_t to) {
-    return (value + to - 1) / to * to;
-}
 
 uint32_t registers_per_thread(const GpuConfig& config, const Function& entry) {
     if (entry.max_registers != 0) return entry.max_registers;
