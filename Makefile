@@ -124,9 +124,8 @@ HOST_HEADERS := algorithm array bit cmath cstdint cstring deque filesystem funct
 TEST_HEADERS := $(HOST_HEADERS) catch2/catch.hpp
 # Most of what is left of a test's compile time is Catch2's macros, and they need no more optimisation than this.
 $(TEST_OBJ): private CXXFLAGS += -O0
-# The command line computes little, and CLI11, in arguments.cpp alone, is much to compile.
+# The command line computes little.
 $(CLI_OBJ): private CXXFLAGS += -O1
-$(BUILD)/obj/host/cli/arguments.o: private CXXFLAGS += -O0
 ifeq ($(findstring ccache,$(CXX)),)
 HOST_PCH := $(BUILD)/pch/host.hpp
 TEST_PCH := $(BUILD)/pch/test.hpp
