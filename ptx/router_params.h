@@ -47,11 +47,11 @@ struct KernelPlan {
     unsigned token_tiles;      // tokens of a tile / 8
     unsigned expert_tiles;     // sm_90: 16-expert tiles of a warp; sm_100: 128-expert blocks of a CTA
     unsigned warps;            // of a CTA
-    unsigned warps_k;          // warps that share a K slice; the others help to select
+    unsigned warps_k;          // warps that share a K slice; the others help to select. Batch: warpgroups that share it
     unsigned slices;           // CTAs that share K
-    unsigned chunks_per_warp;  // 64-wide K chunks of one warp
+    unsigned chunks_per_warp;  // 64-wide K chunks of one warp; batch: of one stage
     unsigned ctas_per_sm;      // that must fit: caps the registers
-    unsigned stages;           // sm_100: of the shared-memory ring
+    unsigned stages;           // of the shared-memory ring, where there is one
     unsigned tmem_columns;     // sm_100: allocated
 };
 
@@ -88,50 +88,65 @@ NVFP4R_ON_BOTH constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
     return round_up(4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens, 16);
 }
 
-// router_sm90_batch.cu: experts in blocks of one warpgroup's wgmma, tokens in a ring of shared-memory buffers.
+// router_sm90_batch.cu: experts in blocks of one warpgroup's wgmma, tokens and gate in a ring of shared-memory stages.
 inline constexpr unsigned kWarpgroupExperts = 64;
-inline constexpr unsigned kBatchBuffers = 3;  // one is multiplied, one may still be, one is written
+inline constexpr unsigned kShareBits = 32;  // of a start ticket: a bit for each CTA that selects
 
-/// K chunks of a buffer: as many as give every thread a block of 16 values to bring.
-NVFP4R_ON_BOTH constexpr unsigned batch_stage_chunks(const KernelPlan& plan) {
-    const unsigned blocks = plan.token_tiles * kTokenTile * (kChunk / kScaleBlock);
-    const unsigned chunks = plan.warps * kWarp / blocks, all = ceil_div(plan.hidden, kChunk);
-    const unsigned most = chunks < all ? chunks : all;
-    return most > 1 ? most : 1;
+/// Experts of a CTA, and the CTAs that share a token tile: expert groups x slices of K.
+NVFP4R_ON_BOTH constexpr unsigned batch_experts(const KernelPlan& plan) {
+    return plan.warps / 4 / plan.warps_k * kWarpgroupExperts;
 }
-/// Floats of a token's logits in shared memory; the four more keep the accumulators' stores off each other's banks.
-NVFP4R_ON_BOTH constexpr unsigned batch_logit_stride(const KernelPlan& plan) {
-    return round_up(plan.experts, kWarp) + 4;
+NVFP4R_ON_BOTH constexpr unsigned batch_ctas(const KernelPlan& plan) {
+    return ceil_div(plan.experts, batch_experts(plan)) * plan.slices;
 }
-/// A lane's part of one gate chunk in shared memory, all planes: codes, and the word that has an NVFP4 tile's two scales.
+/// A tile's tokens are selected in shares, one a CTA.
+NVFP4R_ON_BOTH constexpr unsigned batch_shares(const KernelPlan& plan) {
+    const unsigned tokens = plan.token_tiles * kTokenTile, ctas = batch_ctas(plan);
+    const unsigned most = tokens < kShareBits ? tokens : kShareBits;
+    return ctas < most ? ctas : most;
+}
+NVFP4R_ON_BOTH constexpr unsigned batch_share_tokens(const KernelPlan& plan) {
+    return ceil_div(plan.token_tiles * kTokenTile, batch_shares(plan));
+}
+/// A lane's part of one gate chunk in shared memory, one plane: codes, and the scales of its two rows.
 NVFP4R_ON_BOTH constexpr unsigned batch_gate_lane_bytes(const KernelPlan& plan) {
-    return plan.gate_planes * (plan.gate_form == GateForm::Nvfp4 ? 16 + 4 : 64 + 4);
+    return (plan.gate_form == GateForm::Nvfp4 ? 16 : 64) + 8;
 }
-/// Gate chunks that a warp has on their way or in use: enough for the latency of the L2 where 44 KiB hold them.
-NVFP4R_ON_BOTH constexpr unsigned batch_gate_depth(const KernelPlan& plan) {
-    constexpr unsigned kRoom = 44 << 10, kMost = 6, kLeast = 2;
-    const unsigned depth = kRoom / (plan.warps * kWarp * batch_gate_lane_bytes(plan));
-    return depth > kMost ? kMost : (depth < kLeast ? kLeast : depth);
+NVFP4R_ON_BOTH constexpr unsigned batch_token_stage_bytes(const KernelPlan& plan) {
+    return plan.chunks_per_warp * plan.token_planes * plan.token_tiles * kTokenTile * kChunk * 2;
 }
-NVFP4R_ON_BOTH constexpr unsigned batch_gate_bytes(const KernelPlan& plan) {
-    return batch_gate_depth(plan) * plan.warps * kWarp * batch_gate_lane_bytes(plan);
+NVFP4R_ON_BOTH constexpr unsigned batch_gate_stage_bytes(const KernelPlan& plan) {
+    return plan.chunks_per_warp / plan.warps_k * plan.gate_planes * plan.warps * kWarp * batch_gate_lane_bytes(plan);
 }
-/// Bytes of the token buffers, and how many warps select: as many as find room where the buffers were, or in 48 KiB.
 NVFP4R_ON_BOTH constexpr unsigned batch_ring_bytes(const KernelPlan& plan) {
-    return kBatchBuffers * batch_stage_chunks(plan) * plan.token_planes * plan.token_tiles * kTokenTile * kChunk * 2;
+    return plan.stages * round_up(batch_token_stage_bytes(plan) + batch_gate_stage_bytes(plan), 1024);
 }
+/// Floats of a row of sums or of logits; the four more keep the accumulators' stores off each other's banks.
+NVFP4R_ON_BOTH constexpr unsigned batch_sum_stride(const KernelPlan& plan) {
+    return batch_experts(plan) + 4;
+}
+NVFP4R_ON_BOTH constexpr unsigned batch_logit_stride(const KernelPlan& plan) {
+    return round_up(plan.experts, 4) + 4;
+}
+/// Where the ring was: sums over K of each warpgroup; where several CTAs share a tile, later the joined logits of a share.
+NVFP4R_ON_BOTH constexpr unsigned batch_sums_bytes(const KernelPlan& plan) {
+    const unsigned sums = 4 * plan.warps_k * plan.token_tiles * kTokenTile * batch_sum_stride(plan);
+    const unsigned logits = batch_ctas(plan) > 1 ? 4 * batch_share_tokens(plan) * batch_logit_stride(plan) : 0;
+    return round_up(sums > logits ? sums : logits, 16);
+}
+/// Warps that select: one a token of the share, as far as 64 KiB hold their tables.
 NVFP4R_ON_BOTH constexpr unsigned batch_select_warps(const KernelPlan& plan) {
-    constexpr unsigned kRoom = 48 << 10;
-    const unsigned ring = batch_ring_bytes(plan), room = ring > kRoom ? ring : kRoom;
-    const unsigned warps = room / select_space_bytes(plan);
-    return warps < plan.warps ? warps : plan.warps;
+    constexpr unsigned kRoom = 64 << 10;
+    const unsigned room = kRoom / select_space_bytes(plan), tokens = batch_share_tokens(plan);
+    const unsigned most = plan.warps < tokens ? plan.warps : tokens;
+    return room < 1 ? 1 : (room < most ? room : most);
 }
 /// Dynamic shared memory of router_sm90_batch.cu (struct BatchShared).
 NVFP4R_ON_BOTH constexpr unsigned batch_shared_bytes(const KernelPlan& plan) {
-    const unsigned ring = batch_ring_bytes(plan), select = batch_select_warps(plan) * select_space_bytes(plan);
-    const unsigned logits = 4 * plan.token_tiles * kTokenTile * (batch_logit_stride(plan) + 1);
+    const unsigned tail = batch_sums_bytes(plan) + batch_select_warps(plan) * select_space_bytes(plan);
+    const unsigned ring = batch_ring_bytes(plan);
     // The ring's alignment is the struct's.
-    return round_up(round_up(ring > select ? ring : select, 1024) + batch_gate_bytes(plan) + logits, 1024);
+    return round_up(round_up(ring > tail ? ring : tail, 1024) + 4 * plan.token_tiles * kTokenTile + 16, 1024);
 }
 
 // router_sm100.cu: experts in blocks of one multiply, K in stages of one 128-byte row of operands.

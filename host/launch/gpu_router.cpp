@@ -20,16 +20,18 @@ const DriverApi& driver_of(nvfp4r_device device) {
     return api;
 }
 
-/// The largest mailbox that any variant of the router needs. The split of K does not depend on the kind of tokens.
+/// The largest mailbox that any variant of the router needs.
 uint64_t mailbox_words(const nvfp4r_settings& settings, const DeviceLimits& limits, const TileWish& wish,
                        uint32_t& tickets) {
     uint64_t words = 0;
     tickets = 0;
-    for (uint32_t band = 0; band < kTokenBands; ++band) {
-        const Plan plan = make_plan(settings, TokenForm::Bf16, static_cast<TokenBand>(band), limits, wish);
-        words = std::max(words, plan.mailbox_words);
-        tickets = std::max(tickets, plan.tiles_per_launch);
-    }
+    for (uint32_t band = 0; band < kTokenBands; ++band)
+        for (const TokenForm form : {TokenForm::Bf16, TokenForm::F16, TokenForm::F32, TokenForm::Nvfp4})
+            for (const bool plain : {false, true}) {
+                const Plan plan = make_plan(settings, form, static_cast<TokenBand>(band), limits, wish, plain);
+                words = std::max(words, plan.mailbox_words);
+                tickets = std::max(tickets, plan.tiles_per_launch);
+            }
     return words;
 }
 
@@ -160,7 +162,7 @@ void GpuRouter::launch(const nvfp4r_call& call, CUstream stream) {
     const Variant& variant = variants_.get(token_form(call.hidden_type), call.tokens, is_plain(call, settings_, gate_));
     const Plan& plan = variant.plan;
     const LaunchSlot& slot = slots_->get(stream, is_capturing(stream));
-    RouterParams params = make_params(call, settings_, gate_);
+    RouterParams params = make_params(call, settings_, gate_, plan.natural_gate);
     params.mailbox = slot.mailbox.as<unsigned>();
     params.tickets = slot.tickets.as<unsigned long long>();
     clear_outputs(call, stream);

@@ -86,11 +86,12 @@ bool is_plain(const nvfp4r_call& call, const nvfp4r_settings& settings, const De
            call.weights_type == NVFP4R_F32 && call.ids_type == NVFP4R_I32;
 }
 
-RouterParams make_params(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate) {
+RouterParams make_params(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate,
+                         bool natural) {
     RouterParams p{};
     p.tokens = call.tokens;
     for (uint32_t q = 0; q < gate.planes; ++q) {
-        p.gate_codes[q] = gate.codes[q].as<void>();
+        p.gate_codes[q] = (natural ? gate.natural_codes : gate.codes)[q].as<void>();
         p.gate_scales[q] = gate.scales[q].as<void>();
     }
     if (settings.use_bias) {

@@ -10,7 +10,8 @@ namespace nvfp4r {
 /// What of a gate lives on the device, uploaded once.
 struct DeviceGate {
     DeviceBuffer codes[NVFP4R_MAX_TERMS], scales[NVFP4R_MAX_TERMS];
-    CUtensorMap operand_map{};  // Blackwell: over codes[0], which holds all planes
+    DeviceBuffer natural_codes[NVFP4R_MAX_TERMS];  // Hopper: the same for wgmma (StepOrder::kNatural)
+    CUtensorMap operand_map{};                     // Blackwell: over codes[0], which holds all planes
     DeviceBuffer bias, linear_bias, image_bias, expert_factor, table;
     uint32_t planes = 0;
     float alpha = 1.0f;  // global scale
@@ -23,7 +24,9 @@ TokenForm token_form(nvfp4r_dtype hidden_type);
 /// Whether the kernel without options serves the call: aligned tokens in, f32 weights and 32-bit ids out, nothing else.
 bool is_plain(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate);
 
-/// All but the mailbox and the first row. Every pointer of `call` is device memory.
-RouterParams make_params(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate);
+/// All but the mailbox and the first row. Every pointer of `call` is device memory. `natural`: the kernel takes the gate
+/// in the natural order of K.
+RouterParams make_params(const nvfp4r_call& call, const nvfp4r_settings& settings, const DeviceGate& gate,
+                         bool natural);
 
 }  // namespace nvfp4r

@@ -12,18 +12,24 @@ namespace {
 
 using Context = std::shared_ptr<const GpuContext>;
 
-/// Tiles in the order of the Hopper kernel's lanes.
-void upload_tiles(const Context& context, const RouterPlanInput& input, DeviceGate& device) {
+std::vector<PackedPlane> pack(const RouterPlanInput& input, StepOrder order) {
     std::vector<PackedPlane> planes;
-    if (input.settings.precision == NVFP4R_PRECISION_BF16) {
-        planes.push_back(pack_bf16(input.gate->weight, input.gate->experts, input.gate->hidden));
-    } else {
-        for (const Nvfp4Matrix& term : input.terms) planes.push_back(pack_nvfp4(term));
-        device.alpha = input.terms.at(0).global_scale;
-    }
+    if (input.settings.precision == NVFP4R_PRECISION_BF16)
+        planes.push_back(pack_bf16(input.gate->weight, input.gate->experts, input.gate->hidden, order));
+    else
+        for (const Nvfp4Matrix& term : input.terms) planes.push_back(pack_nvfp4(term, order));
+    return planes;
+}
+
+/// Tiles in the order of the Hopper kernels' lanes.
+void upload_tiles(const Context& context, const RouterPlanInput& input, DeviceGate& device) {
+    if (input.settings.precision != NVFP4R_PRECISION_BF16) device.alpha = input.terms.at(0).global_scale;
+    const std::vector<PackedPlane> planes = pack(input, StepOrder::kBlocks);
+    const std::vector<PackedPlane> natural = pack(input, StepOrder::kNatural);
     device.planes = static_cast<uint32_t>(planes.size());
     for (uint32_t q = 0; q < device.planes; ++q) {
         device.codes[q] = upload(context, std::span<const uint32_t>(planes[q].codes));
+        device.natural_codes[q] = upload(context, std::span<const uint32_t>(natural[q].codes));
         device.scales[q] = upload(context, std::span<const uint16_t>(planes[q].scales));
     }
 }

@@ -39,12 +39,13 @@ std::vector<Region> batch_map(const Plan& plan) {
     const KernelPlan& k = plan.kernel;
     constexpr uint32_t kStructAlignment = 1024;
     const uint32_t ring = batch_ring_bytes(k), select = batch_select_warps(k) * select_space_bytes(k);
+    const uint32_t tail = batch_sums_bytes(k) + select;
     Map map;
-    map.add(fmt::format("{} token buffers, then the selection of {} warps", kBatchBuffers, batch_select_warps(k)),
-            round_up(ring > select ? ring : select, kStructAlignment));
-    map.add(fmt::format("gate chunks, {} a warp", batch_gate_depth(k)), batch_gate_bytes(k));
-    map.add("logits", 4 * plan.tile_tokens * batch_logit_stride(k));
+    map.add(fmt::format("{} stages of tokens and gate, then sums and the selection of {} warps", k.stages,
+                        batch_select_warps(k)),
+            round_up(ring > tail ? ring : tail, kStructAlignment));
     map.add("token scales", 4 * plan.tile_tokens);
+    map.add("start ticket", 16);
     return map.filled_to(plan.shared_bytes, kAlignment);
 }
 

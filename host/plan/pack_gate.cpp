@@ -15,9 +15,16 @@ constexpr uint8_t kE5m3Nan = 0x99;        // bf16 bits 0x7f90 after the kernel's
 constexpr uint32_t kSignBit[4] = {15, 12, 13, 14};
 constexpr uint32_t kMagnitudeBit[4] = {6, 3, 0, 9};
 
+/// The k inside a chunk of half `half` of register `reg` at mma step `step`.
+uint32_t k_in_chunk(StepOrder order, uint32_t lane, uint32_t step, uint32_t reg, uint32_t half) {
+    const uint32_t column = lane % 4;
+    if (order == StepOrder::kNatural) return step * 16 + reg / 2 * 8 + column * 2 + half;
+    return column * kScaleBlock + step * 4 + reg / 2 * 2 + half;
+}
+
 /// Calls visit(tile position, lane, step, register, half, expert, k) for every element of every tile.
 template <class Visit>
-void for_each_element(uint32_t experts, uint32_t hidden, const Visit& visit) {
+void for_each_element(uint32_t experts, uint32_t hidden, StepOrder order, const Visit& visit) {
     const uint32_t chunks = ceil_div(hidden, kChunk);
     for (uint32_t tile = 0; tile < ceil_div(experts, kExpertTile); ++tile)
         for (uint32_t chunk = 0; chunk < chunks; ++chunk)
@@ -26,7 +33,7 @@ void for_each_element(uint32_t experts, uint32_t hidden, const Visit& visit) {
                     for (uint32_t element = 0; element < 8; ++element) {
                         const uint32_t reg = element / 2, half = element % 2;
                         const uint32_t expert = tile * kExpertTile + lane / 4 + reg % 2 * 8;
-                        const uint32_t k = chunk * kChunk + lane % 4 * kScaleBlock + step * 4 + reg / 2 * 2 + half;
+                        const uint32_t k = chunk * kChunk + k_in_chunk(order, lane, step, reg, half);
                         if (expert < experts && k < hidden)
                             visit((uint64_t{tile} * chunks + chunk) * kLanes + lane, step, reg, half, expert, k);
                     }
@@ -45,17 +52,19 @@ uint8_t e5m3_of_e4m3(uint8_t scale) {
     return static_cast<uint8_t>((3 - shift) << 3 | ((mantissa << shift) & 7u));
 }
 
-PackedPlane pack_nvfp4(const Nvfp4Matrix& term) {
+PackedPlane pack_nvfp4(const Nvfp4Matrix& term, StepOrder order) {
     const uint64_t lanes = uint64_t{ceil_div(term.rows, kExpertTile)} * ceil_div(term.cols, kChunk) * kLanes;
     PackedPlane plane;
     plane.codes.assign(lanes * kSteps, 0);
     plane.scales.assign(lanes, 0);
     const uint32_t scale_cols = term.cols / kScaleBlock;
-    for_each_element(term.rows, term.cols,
+    for_each_element(term.rows, term.cols, order,
                      [&](uint64_t lane, uint32_t step, uint32_t reg, uint32_t half, uint32_t expert, uint32_t k) {
                          const uint8_t scale = term.scales[uint64_t{expert} * scale_cols + k / kScaleBlock];
                          const uint8_t e5m3 = e5m3_of_e4m3(scale);
-                         plane.scales[lane] |= static_cast<uint16_t>(e5m3 << (reg % 2 * 8));
+                         // The word of the lane whose column is the block's number, in either order.
+                         const uint64_t scale_lane = lane / 4 * 4 + k % kChunk / kScaleBlock;
+                         plane.scales[scale_lane] |= static_cast<uint16_t>(e5m3 << (reg % 2 * 8));
                          if ((scale & 0x7fu) == 0) return;  // a zero block has zero codes: e5m3 has no zero
                          const uint8_t pair = term.codes[(uint64_t{expert} * term.cols + k) / 2];
                          const uint32_t code = (pair >> (k % 2 * 4)) & 15u;
@@ -66,12 +75,12 @@ PackedPlane pack_nvfp4(const Nvfp4Matrix& term) {
     return plane;
 }
 
-PackedPlane pack_bf16(std::span<const float> weight, uint32_t experts, uint32_t hidden) {
+PackedPlane pack_bf16(std::span<const float> weight, uint32_t experts, uint32_t hidden, StepOrder order) {
     constexpr uint32_t kRegisters = 4;
     PackedPlane plane;
     plane.codes.assign(
         uint64_t{ceil_div(experts, kExpertTile)} * ceil_div(hidden, kChunk) * kLanes * kSteps * kRegisters, 0);
-    for_each_element(experts, hidden,
+    for_each_element(experts, hidden, order,
                      [&](uint64_t lane, uint32_t step, uint32_t reg, uint32_t half, uint32_t expert, uint32_t k) {
                          const uint32_t bits = f32_to_bf16(weight[uint64_t{expert} * hidden + k]);
                          plane.codes[(lane * kSteps + step) * kRegisters + reg] |= bits << (16 * half);

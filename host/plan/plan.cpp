@@ -10,7 +10,7 @@
 namespace nvfp4r {
 namespace {
 
-constexpr std::array<int64_t, kTokenBands> kBandLimits = {8, 16, 64, 256, 640, 2048, 4096, NVFP4R_MAX_TOKENS};
+constexpr std::array<int64_t, kTokenBands> kBandLimits = {8, 16, 64, 256, 640, 1024, 2048, 4096, NVFP4R_MAX_TOKENS};
 constexpr int64_t kTilesPerLaunch = 65535;  // grid.y
 
 void set_operands(const nvfp4r_settings& settings, TokenForm tokens, KernelPlan& kernel) {

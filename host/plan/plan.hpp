@@ -25,8 +25,8 @@ struct TileWish {
 };
 
 /// Calls are served by a few variants, each for a range of M.
-enum class TokenBand : uint32_t { kUpTo8, kUpTo16, kUpTo64, kUpTo256, kUpTo640, kUpTo2048, kUpTo4096, kAny };
-inline constexpr uint32_t kTokenBands = 8;
+enum class TokenBand : uint32_t { kUpTo8, kUpTo16, kUpTo64, kUpTo256, kUpTo640, kUpTo1024, kUpTo2048, kUpTo4096, kAny };
+inline constexpr uint32_t kTokenBands = 9;
 TokenBand token_band(int64_t tokens);
 /// The largest M of a band; NVFP4R_MAX_TOKENS for the last.
 int64_t band_limit(TokenBand band);
@@ -40,6 +40,7 @@ struct Plan {
     uint32_t shared_bytes = 0;         // dynamic
     uint32_t tiles_per_launch = 0;     // grid.y; more tokens take several launches
     uint64_t mailbox_words = 0;        // of one launch
+    bool natural_gate = false;         // Hopper: takes the gate packed in StepOrder::kNatural
     bool own_selectors = false;        // CTAs that only select may be added to each tile
     double estimate_ns = 0;            // Blackwell: of the band's largest call; 0: none made
     std::vector<std::string> reasons;  // one line for each choice

@@ -98,47 +98,115 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
     };
 }
 
-/// The kernel whose CTAs own all experts of their tokens.
-void plan_batch(const nvfp4r_settings& settings, TokenBand band, const DeviceLimits& device, const TileWish& wish,
-                Plan& plan) {
-    constexpr uint32_t kMaxWarpgroups = 4;  // 512 threads: 128 registers each
-    constexpr uint32_t kNarrowest = 16, kMiddle = 32, kWidest = 64;
-    plan.source = "router_sm90_batch.cu";
-    KernelPlan& kernel = plan.kernel;
-    const uint32_t blocks = ceil_div(settings.experts, kWarpgroupExperts);
-    // The fewest multiplied blocks of 64 experts, padding included; among equals the fewest passes over the tokens.
-    uint32_t warpgroups = std::min(blocks, kMaxWarpgroups);
-    for (const uint32_t fewer : {3u, 2u})
-        if (fewer < warpgroups && round_up(blocks, fewer) < round_up(blocks, warpgroups)) warpgroups = fewer;
-    kernel.warps = 4 * warpgroups;
-    kernel.expert_tiles = kWarpgroupExperts / kExpertTile;
-    kernel.slices = kernel.warps_k = kernel.chunks_per_warp = kernel.ctas_per_sm = 1;
-    // One wave: the widest tile of which the range of M has one for every multiprocessor. Converting tokens takes the
-    // registers that the accumulators of wide tiles need.
-    uint32_t widest = kWidest;
-    if (kernel.token_planes > 1 || kernel.gate_planes > 1 || kernel.token_form == TokenForm::F32 ||
-        kernel.gate_form == GateForm::Bf16 || kernel.quantise_tokens)
-        widest = kernel.quantise_tokens ? kNarrowest : kMiddle;
-    uint32_t tokens = band == TokenBand::kUpTo2048 ? kNarrowest : (band == TokenBand::kUpTo4096 ? kMiddle : kWidest);
-    tokens = wish.tokens_per_tile ? wish.tokens_per_tile : std::min(tokens, widest);
-    while (true) {
-        kernel.token_tiles = tokens / kTokenTile;
-        plan.shared_bytes = batch_shared_bytes(kernel);
-        if (plan.shared_bytes <= device.shared_bytes_cta || tokens == kNarrowest || wish.tokens_per_tile) break;
-        tokens /= 2;
+/// A CTA of the batch kernel: tokens, and its warpgroups as sets of 64 experts times turns at K.
+struct BatchShape {
+    uint32_t tokens, groups_m, groups_k;
+};
+constexpr BatchShape kBatchShapes[] = {{16, 1, 4}, {16, 4, 1}, {32, 1, 4},  {32, 4, 1},  {64, 1, 4}, {64, 2, 2},
+                                       {64, 3, 1}, {64, 4, 1}, {128, 2, 2}, {128, 3, 1}, {128, 4, 1}};
+constexpr uint32_t kBatchMostTokens = 128;
+
+/// The widest tile whose accumulators leave the registers that the operands take. Plain bf16 tokens are copied; all others
+/// are converted by the threads that multiply.
+uint32_t widest_batch_tile(const KernelPlan& kernel) {
+    constexpr uint32_t kConverted = 32, kQuantisedTerms = 16;
+    const bool copied = kernel.plain && kernel.token_form == TokenForm::Bf16 && !kernel.quantise_tokens;
+    if (copied && kernel.gate_planes == 1 && kernel.gate_form == GateForm::Nvfp4) return kBatchMostTokens;
+    return kernel.quantise_tokens && kernel.gate_planes > 1 ? kQuantisedTerms : kConverted;
+}
+
+/// Fills in the tile of one shape with K in `slices`; false when a CTA's shared memory does not hold three stages.
+bool set_batch_tile(const BatchShape& shape, uint32_t slices, const DeviceLimits& device, KernelPlan& kernel) {
+    constexpr uint32_t kMostStages = 6, kLeastStages = 3;
+    const uint32_t chunks = ceil_div(kernel.hidden, kChunk);
+    kernel.token_tiles = shape.tokens / kTokenTile;
+    kernel.warps = 4 * shape.groups_m * shape.groups_k;
+    kernel.warps_k = shape.groups_k;
+    kernel.slices = slices;
+    for (kernel.chunks_per_warp = std::max(shape.groups_k, 2u);; kernel.chunks_per_warp /= 2) {
+        const uint32_t stages = ceil_div(ceil_div(chunks, slices), kernel.chunks_per_warp);
+        kernel.stages = std::clamp(stages + 2, kLeastStages, kMostStages);
+        while (kernel.stages > kLeastStages && batch_shared_bytes(kernel) > device.shared_bytes_cta) --kernel.stages;
+        if (batch_shared_bytes(kernel) <= device.shared_bytes_cta) return true;
+        if (kernel.chunks_per_warp / 2 < shape.groups_k) return false;
     }
-    plan.tile_tokens = tokens;
-    plan.producers = 1;
+}
+
+/// What a call of `tokens` takes, in microseconds. The constants are measured on an H200: cycles that a 64-wide chunk of
+/// 64 experts takes, bytes a cycle of one multiprocessor's reads, the join's fixed part and its part per kilobyte, a warp's
+/// selection of one token, and the wait for the first stages of tiles wider than kFilledTokens.
+double batch_time(const KernelPlan& kernel, int64_t tokens, const DeviceLimits& device) {
+    constexpr double kClock = 1980, kNarrowBlock = 320, kWideBlock = 410, kConvertRow = 2.3, kQuantiseRow = 4.7;
+    constexpr double kReadBytes = 50, kJoin = 0.8, kJoinKilobyte = 0.06, kSelect = 1.4;
+    constexpr double kFillToken = 0.025, kFilledTokens = 32;
+    const uint32_t tile = kernel.token_tiles * kTokenTile, ctas = batch_ctas(kernel);
+    const double waves = ceil_div(ceil_div(static_cast<uint32_t>(tokens), tile) * ctas, device.multiprocessors);
+    const double chunks = ceil_div(ceil_div(kernel.hidden, kChunk), kernel.slices);
+    const bool copied = kernel.plain && kernel.token_form == TokenForm::Bf16 && !kernel.quantise_tokens;
+    const double planes = std::max(kernel.gate_planes, products(kernel));
+    double cycles = chunks * planes * kernel.warps / 4 / kernel.warps_k * (tile > 64 ? kWideBlock : kNarrowBlock);
+    if (!copied) cycles += chunks * tile * (kernel.quantise_tokens ? kQuantiseRow : kConvertRow);
+    if (kernel.quantise_tokens) cycles += 2.0 * tile * kernel.hidden / kReadBytes;
+    const double fill = kFillToken * (tile > kFilledTokens ? tile - kFilledTokens : 0.0);
+    const double share = batch_share_tokens(kernel);
+    const double join = ctas > 1 ? kJoin + kJoinKilobyte * share * kernel.slices * kernel.experts * 4 / 1024 : 0.0;
+    return waves *
+           (cycles / kClock + fill + join + ceil_div(batch_share_tokens(kernel), batch_select_warps(kernel)) * kSelect);
+}
+
+/// The kernel for many tokens: the shape and the split of K that take the least time by batch_time. False when none fits.
+bool plan_batch(TokenBand band, const DeviceLimits& device, const TileWish& wish, Plan& plan) {
+    plan.source = "router_sm90_batch.cu";
+    plan.natural_gate = true;
+    KernelPlan& kernel = plan.kernel;
+    kernel.expert_tiles = kWarpgroupExperts / kExpertTile;
+    kernel.ctas_per_sm = 1;
+    const uint32_t chunks = ceil_div(kernel.hidden, kChunk), blocks = ceil_div(kernel.experts, kWarpgroupExperts);
+    // Calls above the largest band are as many waves as they are; this many tokens stand for them.
+    constexpr int64_t kManyTokens = 16384;
+    const int64_t tokens = std::min(band_limit(band), kManyTokens);
+    KernelPlan best{};
+    double best_time = 1e30;
+    for (const BatchShape& shape : kBatchShapes) {
+        const bool fits =
+            wish.tokens_per_tile ? shape.tokens == wish.tokens_per_tile : shape.tokens <= widest_batch_tile(kernel);
+        if (!fits || (shape.groups_m > blocks && shape.groups_m > 1)) continue;
+        for (uint32_t slices = 1; slices <= std::min(kMaxSlices, ceil_div(chunks, 4)); ++slices) {
+            if (wish.k_split && slices != wish.k_split) continue;
+            if ((slices - 1) * ceil_div(chunks, slices) >= chunks) continue;  // the last slice would be empty
+            if (!set_batch_tile(shape, slices, device, kernel)) continue;
+            const double time = batch_time(kernel, tokens, device);
+            if (time >= best_time) continue;
+            best_time = time;
+            best = kernel;
+        }
+    }
+    if (best_time >= 1e30) return false;
+    kernel = best;
+    plan.tile_tokens = kernel.token_tiles * kTokenTile;
+    plan.producers = batch_ctas(kernel);
+    plan.shared_bytes = batch_shared_bytes(kernel);
+    const bool joined = plan.producers > 1;
     set_launch_size(plan, band, false);
+    if (joined) {
+        // The mailbox of a launch has at most this much memory.
+        constexpr uint64_t kMailboxWords = 8 << 20;
+        const uint64_t tile_words = uint64_t{plan.tile_tokens} * kernel.slices * round_up(kernel.experts, 4);
+        plan.tiles_per_launch = static_cast<uint32_t>(
+            std::clamp<uint64_t>(kMailboxWords / tile_words, 1, std::min(plan.tiles_per_launch, kBatchMostTokens)));
+        plan.mailbox_words = plan.tiles_per_launch * tile_words;
+    }
     plan.reasons = {
-        fmt::format(
-            "token tile {}: {}", tokens,
-            wish.tokens_per_tile ? "asked for" : "the widest that fits and still gives every multiprocessor one"),
-        fmt::format("{} warpgroups of {} experts, {} passes over the tokens", warpgroups, kWarpgroupExperts,
-                    ceil_div(blocks, warpgroups)),
-        fmt::format("{} buffers of {} K steps of {}; {} warps select", kBatchBuffers, batch_stage_chunks(kernel),
-                    kChunk, batch_select_warps(kernel)),
+        fmt::format("token tile {}: {}", plan.tile_tokens,
+                    wish.tokens_per_tile ? "asked for" : "least time by the constants measured on an H200"),
+        fmt::format("{} experts a CTA, K in {} slices: {} CTAs a tile on {} multiprocessors", batch_experts(kernel),
+                    kernel.slices, plan.producers, device.multiprocessors),
+        fmt::format("{} warpgroups take turns at the {} steps of {} of a slice", kernel.warps_k,
+                    ceil_div(chunks, kernel.slices), kChunk),
+        fmt::format("{} stages of {} K steps of {}; {} warps select", kernel.stages, kernel.chunks_per_warp, kChunk,
+                    batch_select_warps(kernel)),
     };
+    return true;
 }
 
 }  // namespace
@@ -150,13 +218,13 @@ Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBa
     plan.kernel.plain = plain;
     constexpr uint32_t kWideTile = 64;  // only the batch kernel has it
     const bool wide = wish.tokens_per_tile == kWideTile && wish.k_split <= 1;
-    // Measured on an H200: up to 640 tokens the split gate wins, above it the gate that is dequantised once per tile.
-    const bool many = band > TokenBand::kUpTo640 && wish.tokens_per_tile == 0 && wish.k_split == 0;
-    const bool batch = (many || wide) && !settings.batch_invariant;
-    if (batch) plan_batch(settings, band, device, wish, plan);
-    // All logits of even the narrowest tile may be too much at the largest E; the split kernel needs no such room.
-    if (!batch || (many && plan.shared_bytes > device.shared_bytes_cta))
+    const bool many = band >= TokenBand::kUpTo64 && wish.tokens_per_tile == 0 && wish.k_split == 0;
+    const Plan problem = plan;
+    const bool batch = (many || wide) && !settings.batch_invariant && plan_batch(band, device, wish, plan);
+    if (!batch) {
+        plan = problem;
         plan_decode(settings, band, device, wish, plan);
+    }
     plan.threads = plan.kernel.warps * kWarp;
     if (plan.shared_bytes > device.shared_bytes_cta)
         fail(NVFP4R_UNSUPPORTED,

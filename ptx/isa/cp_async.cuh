@@ -7,9 +7,14 @@ namespace nvfp4r::ptx {
 __device__ __forceinline__ void cp_async_cg_16(unsigned target, const void* source) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(source) : "memory");
 }
-/// cp.async.ca (9.7.9.25.3.1): 4 bytes.
-__device__ __forceinline__ void cp_async_ca_4(unsigned target, const void* source) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(target), "l"(source) : "memory");
+/// The same; with `present` false nothing is read and the 16 bytes become zero.
+__device__ __forceinline__ void cp_async_cg_16_or_zero(unsigned target, const void* source, bool present) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(present ? 16u : 0u)
+                 : "memory");
+}
+/// cp.async.ca (9.7.9.25.3.1): 8 bytes.
+__device__ __forceinline__ void cp_async_ca_8(unsigned target, const void* source) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(target), "l"(source) : "memory");
 }
 
 /// cp.async.commit_group (9.7.9.25.3.2).

@@ -73,6 +73,21 @@ __device__ __forceinline__ void st_relaxed_gpu_u32(void* address, unsigned v) {
 __device__ __forceinline__ void st_relaxed_gpu_u64(void* address, unsigned long long v) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(v) : "memory");
 }
+/// The same of four words (9.7.9.8, 9.7.9.11: a vector access is one access a word, in no promised order); each carries
+/// its own validity.
+__device__ __forceinline__ Words4 ld_relaxed_gpu_v4(const void* address) {
+    Words4 v;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(address)
+                 : "memory");
+    return v;
+}
+__device__ __forceinline__ void st_relaxed_gpu_v4(void* address, Words4 v) {
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+}
 
 /// atom.relaxed.gpu.add / .cas (9.7.13.5).
 __device__ __forceinline__ unsigned long long atom_relaxed_gpu_add_u64(void* address, unsigned long long v) {

@@ -144,8 +144,9 @@ struct Outputs {
     uint32_t flag = 0;
 };
 
+/// `plain`: nothing but weights and ids is asked for.
 std::string route(const GpuCase& c, const Tensors& t, const nvfp4r_gate* gate, const nvfp4r_router_options& options,
-                  Outputs& out) {
+                  Outputs& out, bool plain = false) {
     nvfp4r_router* router = nullptr;
     if (nvfp4r_router_create(gate, &c.settings, &options, &router) != NVFP4R_OK) return nvfp4r_last_error();
     const uint32_t width = c.settings.top_k + c.settings.shared_slots;
@@ -185,10 +186,12 @@ std::string route(const GpuCase& c, const Tensors& t, const nvfp4r_gate* gate, c
     call.weights_type = c.weights_type;
     call.ids = out.ids.data();
     call.ids_type = c.ids_type;
-    call.logits = out.logits.data();
-    call.scores = out.scores.data();
-    call.logical_ids = out.logical.data();
-    call.tokens_per_expert = out.per_expert.data();
+    if (!plain) {
+        call.logits = out.logits.data();
+        call.scores = out.scores.data();
+        call.logical_ids = out.logical.data();
+        call.tokens_per_expert = out.per_expert.data();
+    }
     call.error_flag = &out.flag;
     const bool ok = nvfp4r_route(router, &call) == NVFP4R_OK;
     const std::string failure = ok ? "" : nvfp4r_last_error();
@@ -370,6 +373,25 @@ GpuCase preset_case(const char* preset, int64_t tokens, nvfp4r_precision precisi
     c.options.device = NVFP4R_DEVICE_CUDA;
     c.name = fmt::format("{} M{}", preset, tokens);
     return c;
+}
+
+std::string run_plain_case(const GpuCase& c) {
+    const Tensors tensors = make_tensors(c);
+    nvfp4r_gate* gate = make_gate(c, tensors);
+    Outputs gpu, cpu;
+    nvfp4r_router_options cpu_options = NVFP4R_ROUTER_OPTIONS_INIT;
+    cpu_options.device = NVFP4R_DEVICE_CPU;
+    std::string failure = route(c, tensors, gate, c.options, gpu, true);
+    if (failure.empty()) failure = route(c, tensors, gate, cpu_options, cpu, true);
+    nvfp4r_gate_destroy(gate);
+    if (!failure.empty()) return failure;
+    for (size_t i = 0; i < static_cast<size_t>(c.tokens) * c.settings.top_k; ++i) {
+        if (out_id(c, gpu, i) != out_id(c, cpu, i))
+            return fmt::format("slot {}: id {} instead of {}", i, out_id(c, gpu, i), out_id(c, cpu, i));
+        if (!close(out_weight(c, gpu, i), out_weight(c, cpu, i), 1e-5f, 0.0f))
+            return fmt::format("slot {}: weight {} instead of {}", i, out_weight(c, gpu, i), out_weight(c, cpu, i));
+    }
+    return "";
 }
 
 std::string run_gpu_case(const GpuCase& c) {

@@ -37,4 +37,8 @@ GpuCase preset_case(const char* preset, int64_t tokens, nvfp4r_precision precisi
 /// Runs the case; "" or the first difference from the contract.
 std::string run_gpu_case(const GpuCase& c);
 
+/// The same for a call that asks for weights and ids alone, whose kernel has no code for options: ids as the CPU's, so the
+/// case must have no near ties, and weights close to the CPU's.
+std::string run_plain_case(const GpuCase& c);
+
 }  // namespace nvfp4r::test

@@ -52,6 +52,45 @@ TEST_CASE("C58 the Hopper kernels end with right results however few CTAs fit", 
         }
 }
 
+TEST_CASE("the Hopper batch kernel joins experts and K across CTAs for every kind of tile", "[kernel][sim]") {
+    play_hopper(132, sim::Policy::random, 5);
+    struct Shape {
+        uint32_t experts, hidden;
+        int64_t tokens;
+    };
+    for (const Shape& shape : {Shape{200, 1040, 70}, Shape{384, 512, 130}})
+        for (const nvfp4r_precision precision : {NVFP4R_PRECISION_NVFP4_W, NVFP4R_PRECISION_NVFP4}) {
+            GpuCase c = gpu_case(shape.experts, shape.hidden, 6, NVFP4R_SCORE_SQRTSOFTPLUS, precision);
+            c.tokens = shape.tokens;
+            c.mask = true;
+            require_right(c);
+        }
+}
+
+TEST_CASE("the Hopper kernels are right for plain calls", "[kernel][sim]") {
+    play_hopper(132, sim::Policy::random, 6);
+    struct Shape {
+        uint32_t experts, hidden;
+        int64_t tokens;
+    };
+    for (const Shape& shape : {Shape{256, 512, 3}, Shape{200, 1040, 70}, Shape{384, 512, 300}, Shape{256, 192, 1030}}) {
+        GpuCase c = gpu_case(shape.experts, shape.hidden, 6);
+        c.tokens = shape.tokens;
+        c.options.device = NVFP4R_DEVICE_SIM;
+        INFO(c.name << ", M " << c.tokens);
+        CHECK(run_plain_case(c) == "");
+    }
+}
+
+TEST_CASE("a Hopper CTA with all experts and all of K selects its tokens itself", "[kernel][sim]") {
+    // Four multiprocessors make the split of K and experts dearer than the tile that owns both.
+    play_hopper(4, sim::Policy::random, 7);
+    GpuCase c = gpu_case(256, 192, 8);
+    c.tokens = 700;
+    c.options.device = NVFP4R_DEVICE_SIM;
+    CHECK(run_plain_case(c) == "");
+}
+
 TEST_CASE("the Hopper kernels are right under every scheduling policy", "[kernel][sim][.long]") {
     for (const sim::Policy policy : {sim::Policy::round_robin, sim::Policy::eager, sim::Policy::late,
                                      sim::Policy::random, sim::Policy::hold_warp, sim::Policy::hold_cta})
