@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "core/error.hpp"
 #include "run_ptx.hpp"
 
 using namespace nvfp4r::sim;
@@ -126,4 +127,41 @@ TEST_CASE("atomics return the old value and combine by type", "[sim]") {
     INFO(result.finding.text);
     REQUIRE(result.ok);
     CHECK(bench.read<uint32_t>(words, 7) == std::vector<uint32_t>{74, 9, 0x40400000, 4, 0, 0x40004200u, 5});
+}
+
+TEST_CASE("128-bit values load, store, are exchanged and compared as one", "[sim]") {
+    const std::string registers = ".reg .b128 %q<4>;\n.shared .align 16 .b8 slot[16];\n";
+    Bench bench;
+    const uint64_t in = bench.buffer<uint64_t>({1, 2, 30, 40, 1, 3});
+    const uint64_t out = bench.room(8 * 8, "out");
+    const GridResult result = bench.run(R"(
+        ld.global.b128 %q0, [%a0];
+        ld.global.b128 %q1, [%a0+16];
+        ld.global.b128 %q2, [%a0+32];
+        st.shared.b128 [slot], %q0;
+        atom.shared.cas.b128 %q3, [slot], %q2, %q1;   // differs in the upper half: stays
+        st.global.b128 [%a1], %q3;
+        atom.shared.cas.b128 %q3, [slot], %q0, %q1;
+        st.global.b128 [%a1+16], %q3;
+        atom.shared.exch.b128 %q3, [slot], %q2;
+        st.global.b128 [%a1+32], %q3;
+        ld.shared.b128 %q3, [slot];
+        mov.b128 {%rd0, %rd1}, %q3;
+        st.global.v2.u64 [%a1+48], {%rd1, %rd0};)",
+                                        {1}, {in, out}, registers);
+    INFO(result.finding.text);
+    REQUIRE(result.ok);
+    CHECK(bench.read<uint64_t>(out, 8) == std::vector<uint64_t>{1, 2, 1, 2, 30, 40, 3, 1});
+    CHECK(bench.run("ld.global.b128 %q0, [%a0+8];", {1}, {in}, registers).finding.kind == FindingKind::misaligned);
+    const auto refusal = [&](const std::string& body) {
+        try {
+            Bench().run(body, {1}, {in}, registers);
+        } catch (const nvfp4r::Error& error) {
+            return std::string(error.what());
+        }
+        return std::string("accepted");
+    };
+    CHECK(refusal("ld.global.v2.b128 {%q0, %q1}, [%a0];").find("vectors of .b128") != std::string::npos);
+    CHECK(refusal("ld.global.b128 %rd0, [%a0];").find("128 bits") != std::string::npos);
+    CHECK(refusal("atom.global.add.b128 %q0, [%a0], %q1;").find("does not fit") != std::string::npos);
 }

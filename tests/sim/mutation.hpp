@@ -2,14 +2,12 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "sim/machine/gpu.hpp"
+#include "sim/ptx_file.hpp"
 
 namespace nvfp4r::sim::test {
 
@@ -30,14 +28,6 @@ struct Outcome {
 
 /// Runs a PTX text on the simulated GPU.
 using Trial = std::function<Outcome(const std::string& ptx, const GpuConfig& config)>;
-
-inline std::string ptx_of(const char* name) {
-    std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "data" / name);
-    std::stringstream text;
-    text << file.rdbuf();
-    REQUIRE(text.str().size() > 100);
-    return text.str();
-}
 
 inline std::string mutated(const std::string& ptx, const Mutation& mutation) {
     const size_t at = ptx.find(mutation.from);

@@ -163,6 +163,8 @@ const std::vector<Mutation> kMailbox = {
     {"a flag of CTA scope", kFlagStore, "st.relaxed.cta.global.u32 [%signal], 1;", {K::race}},
     {"a relaxed poll", kPoll, "ld.relaxed.gpu.global.u32 %seen, [%signal];", {K::race}},
     {"a weak poll", kPoll, "ld.global.u32 %seen, [%signal];", {K::race}},
+    {"a poll of CTA scope", kPoll, "ld.acquire.cta.global.u32 %seen, [%signal];", {K::race}},
+    {"a count of CTA scope", kCount, "atom.acq_rel.cta.global.add.u32 %count, [%signal+4], 1;", {K::race}},
     {"the flag is never raised", kFlagStore, "", {K::deadlock}},
     {"the flag's neighbour is raised", kFlagStore, "st.relaxed.gpu.global.u32 [%signal+8], 1;", {K::out_of_bounds}},
     {"the flag is raised before the box is full", "bar.sync 0;  // filled", "", {K::race, K::uninitialised}},

@@ -1,25 +1,16 @@
 // What nvcc 13.0 makes of the kernels in tests/sim/data parses and decodes; mutations of it never crash the parser.
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include "core/error.hpp"
 #include "sim/program/instr.hpp"
+#include "sim/ptx_file.hpp"
 
 using namespace nvfp4r;
 using namespace nvfp4r::sim;
+using nvfp4r::sim::test::ptx_of;
 
 namespace {
-
-std::string text_of(const std::string& name) {
-    std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "data" / name);
-    std::stringstream text;
-    text << file.rdbuf();
-    REQUIRE(text.str().size() > 1000);
-    return text.str();
-}
 
 const char* const kFiles[] = {"softmax.ptx", "cluster.ptx", "blackwell.ptx"};
 
@@ -92,7 +83,7 @@ bool survives(const std::string& text) {
 TEST_CASE("PTX of nvcc parses, keeps source lines, and every entry decodes", "[sim]") {
     for (const char* const name : kFiles) {
         INFO(name);
-        const auto module = parse_ptx(text_of(name));
+        const auto module = parse_ptx(ptx_of(name));
         CHECK(module->target == "sm_100a");
         size_t entries = 0, with_source = 0;
         for (const Function& function : module->functions) {
@@ -111,7 +102,7 @@ TEST_CASE("PTX of nvcc parses, keeps source lines, and every entry decodes", "[s
 }
 
 TEST_CASE("PTX of a cluster kernel: dimensions, calls, tables, addresses in initialisers", "[sim]") {
-    const auto module = parse_ptx(text_of("cluster.ptx"));
+    const auto module = parse_ptx(ptx_of("cluster.ptx"));
     const Function* reduce = module->find("reduce");
     REQUIRE(reduce);
     CHECK(reduce->explicit_cluster);
@@ -130,14 +121,14 @@ TEST_CASE("mutated PTX is parsed or refused, never worse", "[sim]") {
     std::mt19937_64 random(7);
     size_t refused = 0;
     for (const char* const name : {"softmax.ptx", "blackwell.ptx"}) {
-        const std::string text = text_of(name);
+        const std::string text = ptx_of(name);
         for (size_t i = 0; i < kRounds; ++i) refused += !survives(mutated(text, random));
     }
     CHECK(refused > kRounds / 2);
 }
 
 TEST_CASE("every prefix of a PTX file is refused in good time", "[sim]") {
-    const std::string text = text_of("blackwell.ptx");
+    const std::string text = ptx_of("blackwell.ptx");
     for (size_t length = 0; length < text.size(); length += 23) survives(text.substr(0, length));
     CHECK_FALSE(survives(text.substr(0, text.size() - 4)));
 }

@@ -25,7 +25,9 @@ struct Actor {
     uint32_t epoch = 1;         // of its accesses now
     uint32_t fenced = 0;        // its own epochs up to this one are visible to the async proxy
     ActorId issuer = kNoActor;  // asynchronous operations
-    bool touched = false;       // accessed, acquired or fenced since its last epoch began
+    ActorId cta = kNoActor;     // first thread of its CTA
+    uint64_t cluster = 0;
+    bool touched = false;  // accessed, acquired or fenced since its last epoch began
 };
 
 const Clock& clock_of(const std::shared_ptr<const Clock>& clock) {
@@ -90,6 +92,17 @@ struct Checker::State {
         return static_cast<ActorId>(actors.size() - 1);
     }
 
+    /// Do the scopes of two strong accesses include each other's thread? The narrower one decides.
+    bool morally_strong(ActorId a, Order order_a, ActorId b, Order order_b) const {
+        switch (std::min(order_a, order_b)) {
+            case Order::weak: return false;
+            case Order::relaxed_cta: return actors[a].cta == actors[b].cta;
+            case Order::relaxed_cluster: return actors[a].cluster == actors[b].cluster;
+            case Order::relaxed: break;
+        }
+        return true;
+    }
+
     const Clock& view(const Actor& actor, View v) {
         switch (v) {
             case View::async: return clock_of(actor.async);
@@ -131,7 +144,7 @@ struct Checker::State {
             if (info.access == Access::read)
                 report(FindingKind::uninitialised, "read of unwritten memory", shadow, at, width, id, info, kNoActor,
                        nullptr, "");
-        } else if (w.actor != kHost && w.actor != id && !(w.order != Order::weak && info.order != Order::weak)) {
+        } else if (w.actor != kHost && w.actor != id && !morally_strong(w.actor, w.order, id, info.order)) {
             const bool known = clock_of(me.generic).get(w.actor) >= w.epoch;
             if (tmem) {
                 if (clock_of(me.tcgen05).get(w.actor) < w.epoch) report_order(known, shadow, at, width, id, info, w);
@@ -151,10 +164,10 @@ struct Checker::State {
         }
         const Clock& past = view(me, tmem ? View::tcgen05 : View::generic);
         for (const ReadRecord& r : cell.reads) {
-            if (r.order != Order::weak && info.order != Order::weak) continue;
             for (uint64_t left = r.actors; left; left &= left - 1) {
                 const ActorId reader = r.block * Clock::kLeaf + static_cast<uint32_t>(std::countr_zero(left));
-                if (reader == id || past.get(reader) >= r.epoch) continue;
+                if (reader == id || past.get(reader) >= r.epoch || morally_strong(reader, r.order, id, info.order))
+                    continue;
                 if (tmem && clock_of(me.generic).get(reader) >= r.epoch)
                     report(FindingKind::tcgen05_order, "missing tcgen05.fence::after_thread_sync", shadow, at, width,
                            id, info, reader, r.instr, "after the read by");
@@ -220,7 +233,7 @@ void Checker::new_run() {
     state_->restart();
 }
 
-ActorId Checker::new_threads(uint32_t count, const SyncClock& from) {
+ActorId Checker::new_threads(uint32_t count, const SyncClock& from, uint64_t cluster) {
     ActorId first = kNoActor;
     // A warp's lanes share one block of the clocks: start at a multiple of 32.
     while (state_->actors.size() % kLanes != 0) state_->add();
@@ -231,6 +244,8 @@ ActorId Checker::new_threads(uint32_t count, const SyncClock& from) {
         a.generic = from.generic;
         a.async = from.async;
         a.tcgen05 = from.generic;
+        a.cta = first;
+        a.cluster = cluster;
     }
     return first;
 }
@@ -240,6 +255,8 @@ ActorId Checker::begin_async(ActorId issuer, bool tcgen05) {
     Actor& from = state_->actor(issuer);
     Actor& op = state_->actor(id);
     op.issuer = from.issuer == kNoActor ? issuer : from.issuer;
+    op.cta = from.cta;
+    op.cluster = from.cluster;
     op.generic = from.generic;
     mutable_clock(op.generic).raise(issuer, from.epoch);
     op.async = from.async;

@@ -30,8 +30,9 @@ struct SyncClock {
 enum class Access : uint8_t { read, write };
 enum class Proxy : uint8_t { generic, async };
 
-/// Strength of an access. Two accesses that are both at least `relaxed`, of scopes that include each other, never race.
-enum class Order : uint8_t { weak, relaxed };
+/// Strength of an access: weak, or strong at CTA, cluster or a wider scope. Two strong accesses whose scopes include each
+/// other's thread never race (PTX ISA, memory consistency model, "morally strong operations").
+enum class Order : uint8_t { weak, relaxed_cta, relaxed_cluster, relaxed };
 
 /// How an access is made; what the report quotes.
 struct AccessInfo {
@@ -63,9 +64,9 @@ class Checker {
     void new_run();
 
     // --- actors ---
-    /// A block of `count` new threads that inherit `from` (the launch: what the host and earlier grids did). Returns
-    /// the first id.
-    ActorId new_threads(uint32_t count, const SyncClock& from);
+    /// A CTA of `count` new threads that inherit `from` (the launch: what the host and earlier grids did). `cluster` is
+    /// the same for the CTAs of one cluster and for no others. Returns the first id.
+    ActorId new_threads(uint32_t count, const SyncClock& from, uint64_t cluster = 0);
     /// An asynchronous operation started by `issuer`; it knows what the issuer knew. `proxy`: the one it accesses
     /// memory by. tcgen05: it is one of tcgen05.{mma,cp,shift,ld,st}, ordered by the tcgen05 view.
     ActorId begin_async(ActorId issuer, bool tcgen05);

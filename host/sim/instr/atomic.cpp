@@ -1,5 +1,4 @@
 // atom, red (PTX ISA 9.7.13.8, 9.7.13.9): all scalar types and operations, the packed half types and global vectors.
-// The 128-bit forms are refused.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -16,7 +15,7 @@ namespace nvfp4r::sim {
 namespace {
 
 enum class Op : uint8_t { add, min, max, inc, dec, and_bits, or_bits, xor_bits, exch, cas };
-enum class Type : uint8_t { b16, b32, b64, u32, u64, s32, s64, f32, f64, f16, bf16, f16x2, bf16x2 };
+enum class Type : uint8_t { b16, b32, b64, u32, u64, s32, s64, f32, f64, f16, bf16, f16x2, bf16x2, b128 };
 
 constexpr uint32_t kMaxVector = 8;
 constexpr uint32_t kNanF32 = 0x7fffffff;
@@ -27,11 +26,11 @@ struct Atomic {
     Scope scope = Scope::gpu;
     Op op = Op::add;
     Type type = Type::b32;
-    uint32_t bytes = 4;
-    uint32_t count = 1;
+    uint32_t bytes = 4;  // of an element
+    uint32_t count = 1;  // elements; b128 has two, the halves of a register of two slots
     uint32_t registers[kMaxVector] = {};
     Src values[kMaxVector];
-    Src swap;  // cas: the new value
+    Src swap[2];  // cas: the new value
 };
 
 float flushed(float x) {
@@ -78,12 +77,11 @@ uint64_t integer_extreme(uint64_t a, uint64_t b, bool max) {
     return (x > y) == max ? a : b;
 }
 
-/// `global`: done at memory, where an f32 add flushes subnormals (PTX ISA 9.7.13.8) and an f64 add keeps a NaN as it is.
-uint64_t apply(const Atomic& atomic, uint64_t old, uint64_t b, uint64_t c, bool global) {
+/// Every operation but cas, which looks at all elements at once. `global`: done at memory, where an f32 add flushes subnormals (PTX ISA 9.7.13.8) and an f64 add keeps a NaN as it is.
+uint64_t apply(const Atomic& atomic, uint64_t old, uint64_t b, bool global) {
     const bool max = atomic.op == Op::max;
     switch (atomic.op) {
         case Op::exch: return b;
-        case Op::cas: return old == b ? c : old;
         case Op::and_bits: return old & b;
         case Op::or_bits: return old | b;
         case Op::xor_bits: return old ^ b;
@@ -91,7 +89,8 @@ uint64_t apply(const Atomic& atomic, uint64_t old, uint64_t b, uint64_t c, bool 
         case Op::dec: return old == 0 || old > b ? b : old - 1;
         case Op::add:
         case Op::min:
-        case Op::max: break;
+        case Op::max:
+        case Op::cas: break;
     }
     switch (atomic.type) {
         case Type::f16: return half_op(static_cast<uint16_t>(old), static_cast<uint16_t>(b), atomic.op, false);
@@ -117,30 +116,36 @@ Step exec(Warp& warp, const Instr& instr, LaneMask lanes) {
     const uint64_t mask = atomic.bytes == 8 ? ~0ull : (uint64_t{1} << atomic.bytes * 8) - 1;
     Machine& machine = warp.machine();
     Checker* checker = machine.checker();
-    Lanes addresses, scratch[kMaxVector], swap_scratch, results[kMaxVector];
+    const Order order = order_of(atomic.semantics, atomic.scope);
+    Lanes addresses, scratch[kMaxVector], swap_scratch[2], results[kMaxVector];
     warp.addresses(instr.addr, addresses, lanes);
     const uint64_t* values[kMaxVector];
     for (uint32_t e = 0; e < atomic.count; ++e) values[e] = warp.read(atomic.values[e], scratch[e], lanes);
-    const uint64_t* swap = warp.read(atomic.swap, swap_scratch, lanes);
+    const uint64_t* swap[2];
+    for (uint32_t e = 0; e < 2; ++e) swap[e] = warp.read(atomic.swap[e], swap_scratch[e], lanes);
     bool changed = false;
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
         const Machine::Place place = machine.place(warp, lane, atomic.space, addresses[lane], total, total, &instr);
         if (checker && place.shadow) {
             const ActorId actor = warp.first_actor + lane;
-            checker->access(actor, *place.shadow, place.offset, total,
-                            {Access::read, Proxy::generic, Order::relaxed, &instr});
+            checker->access(actor, *place.shadow, place.offset, total, {Access::read, Proxy::generic, order, &instr});
             note_read(warp, lane, place, atomic.semantics, atomic.scope);
-            checker->access(actor, *place.shadow, place.offset, total,
-                            {Access::write, Proxy::generic, Order::relaxed, &instr});
+            checker->access(actor, *place.shadow, place.offset, total, {Access::write, Proxy::generic, order, &instr});
         }
+        bool equal = true;
         for (uint32_t e = 0; e < atomic.count; ++e) {
             uint64_t old = 0;
-            uint8_t* bytes = place.bytes + e * atomic.bytes;
-            std::memcpy(&old, bytes, atomic.bytes);
-            const uint64_t fresh = apply(atomic, old, values[e][lane] & mask, swap[lane] & mask, !place.owner) & mask;
-            std::memcpy(bytes, &fresh, atomic.bytes);
+            std::memcpy(&old, place.bytes + e * atomic.bytes, atomic.bytes);
             results[e][lane] = old;
+            equal &= old == (values[e][lane] & mask);
+        }
+        for (uint32_t e = 0; e < atomic.count; ++e) {
+            const uint64_t old = results[e][lane];
+            const uint64_t fresh = atomic.op == Op::cas
+                                       ? (equal ? swap[e][lane] & mask : old)
+                                       : apply(atomic, old, values[e][lane] & mask, !place.owner) & mask;
+            std::memcpy(place.bytes + e * atomic.bytes, &fresh, atomic.bytes);
             changed |= fresh != old;
         }
         if (checker && place.shadow) note_write(warp, lane, place, atomic.semantics, atomic.scope, true);
@@ -167,14 +172,14 @@ struct TypeName {
     Type type;
     uint32_t bytes;
 };
-constexpr TypeName kTypes[] = {{"b16", Type::b16, 2},      {"b32", Type::b32, 4},   {"b64", Type::b64, 8},
-                               {"u32", Type::u32, 4},      {"u64", Type::u64, 8},   {"s32", Type::s32, 4},
-                               {"s64", Type::s64, 8},      {"f32", Type::f32, 4},   {"f64", Type::f64, 8},
-                               {"f16", Type::f16, 2},      {"bf16", Type::bf16, 2}, {"f16x2", Type::f16x2, 4},
-                               {"bf16x2", Type::bf16x2, 4}};
+constexpr TypeName kTypes[] = {{"b16", Type::b16, 2},       {"b32", Type::b32, 4},   {"b64", Type::b64, 8},
+                               {"u32", Type::u32, 4},       {"u64", Type::u64, 8},   {"s32", Type::s32, 4},
+                               {"s64", Type::s64, 8},       {"f32", Type::f32, 4},   {"f64", Type::f64, 8},
+                               {"f16", Type::f16, 2},       {"bf16", Type::bf16, 2}, {"f16x2", Type::f16x2, 4},
+                               {"bf16x2", Type::bf16x2, 4}, {"b128", Type::b128, 8}};
 
 bool is_half(Type type) {
-    return type >= Type::f16;
+    return type >= Type::f16 && type <= Type::bf16x2;
 }
 
 /// Combinations of PTX ISA 9.7.13.8.
@@ -192,8 +197,8 @@ bool allowed(Op op, Type type, bool vector) {
         case Op::and_bits:
         case Op::or_bits:
         case Op::xor_bits:
-        case Op::exch: return bits;
-        case Op::cas: return bits || type == Type::b16;
+        case Op::exch: return bits || type == Type::b128;
+        case Op::cas: return bits || type == Type::b16 || type == Type::b128;
     }
     return false;
 }
@@ -238,10 +243,16 @@ Instr decode(Decoder& decoder) {
     atomic.bytes = known->bytes;
     constexpr uint32_t kWidestVector = 16;
     const bool vector = atomic.count > 1;
+    const bool wide = atomic.type == Type::b128;
     if (!allowed(atomic.op, atomic.type, vector)) decoder.refuse("the type does not fit the operation");
     if (is_half(atomic.type) != noftz) decoder.refuse(".noftz goes with the half types, and only with them");
     if (vector && (atomic.space != StateSpace::global || atomic.bytes * atomic.count > kWidestVector))
         decoder.refuse("vectors are for global memory and hold at most 16 bytes");
+
+    if (wide) {
+        if (vector) decoder.refuse("there are no vectors of .b128");
+        atomic.count = 2;
+    }
 
     size_t next = 0;
     const size_t wanted = (reduction ? 0u : 1u) + 2u + (atomic.op == Op::cas ? 1u : 0u) + (hint ? 1u : 0u);
@@ -252,15 +263,26 @@ Instr decode(Decoder& decoder) {
             decoder.refuse("the vector does not have the number of registers that the instruction names");
         return operand.parts[e];
     };
-    for (uint32_t e = 0; e < atomic.count; ++e)
+    // Half e of a 128-bit register lies in its slot e.
+    const uint32_t bits = wide ? 128 : atomic.bytes * 8;
+    const auto source = [&](const Operand& operand, uint32_t e) {
+        if (wide && (operand.kind != OperandKind::reg || operand.cls != RegClass::b128))
+            decoder.refuse("a register of 128 bits is wanted");
+        Src value = decoder.src(operand, bits);
+        if (wide) value.slot += e;
+        return value;
+    };
+    for (uint32_t e = 0; e < atomic.count; ++e) {
         atomic.registers[e] = reduction ? ~0u : decoder.dst(part(statement.operands[0], e));
+        if (wide && atomic.registers[e] != ~0u) atomic.registers[e] += e;
+    }
     if (!reduction) ++next;
     Instr instr;
     instr.addr = decoder.addr(next++);
-    for (uint32_t e = 0; e < atomic.count; ++e)
-        atomic.values[e] = decoder.src(part(statement.operands[next], e), atomic.bytes * 8);
+    for (uint32_t e = 0; e < atomic.count; ++e) atomic.values[e] = source(part(statement.operands[next], e), e);
     ++next;
-    if (atomic.op == Op::cas) atomic.swap = decoder.src(next, atomic.bytes * 8);
+    if (atomic.op == Op::cas)
+        for (uint32_t e = 0; e < (wide ? 2u : 1u); ++e) atomic.swap[e] = source(statement.operands[next], e);
     instr.exec = exec;
     instr.flags = kMemory | kStore | kMaySpin;
     instr.extra = std::make_shared<Atomic>(atomic);

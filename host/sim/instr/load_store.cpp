@@ -50,8 +50,7 @@ Step exec_load(Warp& warp, const Instr& instr, LaneMask lanes) {
     const MemoryAccess& access = instr.extra_as<MemoryAccess>();
     const uint32_t total = access.bytes * access.count;
     Checker* checker = warp.machine().checker();
-    const AccessInfo info{Access::read, Proxy::generic,
-                          access.semantics == Semantics::weak ? Order::weak : Order::relaxed, &instr};
+    const AccessInfo info{Access::read, Proxy::generic, order_of(access.semantics, access.scope), &instr};
     Lanes addresses, sink;
     warp.addresses(instr.addr, addresses, lanes);
     uint64_t* destination[kMaxVector];
@@ -89,8 +88,7 @@ Step exec_store(Warp& warp, const Instr& instr, LaneMask lanes) {
     const uint32_t total = access.bytes * access.count;
     Machine& machine = warp.machine();
     Checker* checker = machine.checker();
-    const AccessInfo info{Access::write, Proxy::generic,
-                          access.semantics == Semantics::weak ? Order::weak : Order::relaxed, &instr};
+    const AccessInfo info{Access::write, Proxy::generic, order_of(access.semantics, access.scope), &instr};
     Lanes addresses, scratch[kMaxVector];
     warp.addresses(instr.addr, addresses, lanes);
     const uint64_t* values[kMaxVector];
@@ -127,10 +125,10 @@ ElementType take_type(Decoder& decoder, Modifiers& modifiers) {
     constexpr struct {
         std::string_view name;
         ElementType type;
-    } kTypes[] = {{"b8", {1, false}},  {"u8", {1, false}},  {"s8", {1, true}},   {"b16", {2, false}},
-                  {"u16", {2, false}}, {"s16", {2, true}},  {"b32", {4, false}}, {"u32", {4, false}},
-                  {"s32", {4, true}},  {"f32", {4, false}}, {"b64", {8, false}}, {"u64", {8, false}},
-                  {"s64", {8, true}},  {"f64", {8, false}}};
+    } kTypes[] = {{"b8", {1, false}},  {"u8", {1, false}},  {"s8", {1, true}},    {"b16", {2, false}},
+                  {"u16", {2, false}}, {"s16", {2, true}},  {"b32", {4, false}},  {"u32", {4, false}},
+                  {"s32", {4, true}},  {"f32", {4, false}}, {"b64", {8, false}},  {"u64", {8, false}},
+                  {"s64", {8, true}},  {"f64", {8, false}}, {"b128", {16, false}}};
     for (const auto& entry : kTypes)
         if (entry.name == name) return entry.type;
     decoder.refuse("type ." + std::string(name) + " is not modelled here");
@@ -205,6 +203,12 @@ Instr decode(Decoder& decoder) {
     modifiers.done();
     access.bytes = type.bytes;
     access.is_signed = type.is_signed && !store;
+    const bool wide = type.bytes == 16;  // one register of two slots, moved as its halves
+    if (wide) {
+        if (access.count > 1) decoder.refuse("vectors of .b128 are not modelled");
+        access.bytes = 8;
+        access.count = 2;
+    }
     constexpr uint32_t kWidest = 16, kWidestGlobal = 32, kWideTarget = 100;
     const uint32_t total = access.bytes * access.count;
     if (total > kWidest && (total > kWidestGlobal || decoder.sm() < kWideTarget || access.space != StateSpace::global))
@@ -224,21 +228,26 @@ Instr decode(Decoder& decoder) {
         decoder.refuse("constants and kernel parameters are read only");
 
     const Operand& data = statement.operands[value];
-    if ((data.kind == OperandKind::vector) != (access.count > 1) ||
+    if (wide && (data.kind == OperandKind::vector || data.cls != RegClass::b128) && data.kind != OperandKind::sink)
+        decoder.refuse("a register of 128 bits is wanted");
+    const bool vector = access.count > 1 && !wide;
+    if ((data.kind == OperandKind::vector) != vector ||
         (data.kind == OperandKind::vector && data.parts.size() != access.count))
         decoder.refuse("the vector does not have the number of registers that the instruction names");
     for (uint32_t e = 0; e < access.count; ++e) {
-        const Operand& part = access.count > 1 ? data.parts[e] : data;
+        const Operand& part = vector ? data.parts[e] : data;
         if (store) {
-            access.values[e] = decoder.src(part, access.bytes * 8);
+            access.values[e] = decoder.src(part, type.bytes * 8);
+            if (wide) access.values[e].slot += e;
             continue;
         }
         access.registers[e] = decoder.dst(part);
+        if (wide && part.kind != OperandKind::sink) access.registers[e] += e;
         if (!decoder.is_unused(part)) {
             if (access.used_to == 0) access.used_from = e * access.bytes;
             access.used_to = (e + 1) * access.bytes;
         }
-        access.register_bits[e] = part.kind == OperandKind::sink ? 64 : bits_of(decoder, part);
+        access.register_bits[e] = wide || part.kind == OperandKind::sink ? 64 : bits_of(decoder, part);
         if (access.register_bits[e] < access.bytes * 8) decoder.refuse("the register is narrower than the type");
     }
     if (!store && access.used_to == 0) access.used_to = access.count * access.bytes;  // nothing is used: judged whole

@@ -27,6 +27,9 @@ constexpr uint64_t kRefusals = 8;  // random policies: one try_wait in so many r
 struct Operation {
     StateSpace space = StateSpace::shared;
     bool has_order = true;  // release for arrivals, acquire for waits
+    // .cta is written: nothing is ordered between CTAs. Without a scope the ISA says .cta too, yet CUTLASS and others
+    // arrive at other CTAs' barriers in that form, so it orders as far as the barrier reaches.
+    bool cta_only = false;
     bool parity = false;    // waits
     bool blocking = false;  // try_wait
     bool drop = false;
@@ -161,8 +164,9 @@ Step exec_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
         if (op.no_complete && count >= barrier.pending && barrier.tx == 0)
             throw Fault(FindingKind::mbarrier_misuse,
                         fmt::format("arrive.noComplete of {} would complete phase {}", count, barrier.phase));
-        if (Checker* checker = machine.checker(); checker && op.has_order)
-            checker->release(warp.first_actor + lane, barrier.arriving);
+        const bool far = target.owner != warp.cta;
+        if (Checker* checker = machine.checker(); checker && op.has_order && !(far && op.cta_only))
+            checker->release(warp.first_actor + lane, far ? barrier.arriving_far : barrier.arriving);
         op.drop ? barrier.arrive_drop(count) : barrier.arrive(count);
         tokens[lane] = state;
     }
@@ -260,8 +264,10 @@ Step exec_wait(Warp& warp, const Instr& instr, LaneMask lanes) {
             done |= 1u << lane;
             result |= 1u << lane;
             warp.state<Waits>(state_key::kMbarrier).known[lane][{target.owner, target.offset}] = barrier.phase;
-            if (Checker* checker = machine.checker(); checker && op.has_order)
+            if (Checker* checker = machine.checker(); checker && op.has_order) {
                 checker->acquire(warp.first_actor + lane, barrier.completed);
+                if (!op.cta_only) checker->acquire(warp.first_actor + lane, barrier.completed_far);
+            }
             continue;
         }
         if (gives_up) {
@@ -326,7 +332,7 @@ void take_order(Modifiers& modifiers, std::string_view strong, Operation& op) {
         op.has_order = false;
     else if (!modifiers.take(strong))
         return;
-    take_scope(modifiers, Scope::cta);
+    op.cta_only = take_scope(modifiers, Scope::cluster) == Scope::cta;
 }
 
 void decode_arrive(Decoder& decoder, Modifiers& modifiers, Operation& op, Instr& instr) {

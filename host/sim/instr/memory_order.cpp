@@ -65,6 +65,12 @@ using WarpOrder = std::array<ThreadOrder, kLanes>;
 
 }  // namespace
 
+Order order_of(Semantics semantics, Scope scope) {
+    if (semantics == Semantics::weak) return Order::weak;
+    if (scope == Scope::cta) return Order::relaxed_cta;
+    return scope == Scope::cluster ? Order::relaxed_cluster : Order::relaxed;
+}
+
 Scope take_scope(Modifiers& modifiers, Scope otherwise) {
     return modifiers.take_one<Scope>(
         {{"cta", Scope::cta}, {"cluster", Scope::cluster}, {"gpu", Scope::gpu}, {"sys", Scope::sys}}, otherwise);

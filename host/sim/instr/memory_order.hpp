@@ -22,6 +22,9 @@ inline bool releases(Semantics semantics) {
     return semantics == Semantics::release || semantics == Semantics::acq_rel;
 }
 
+/// How strong the checker holds such an access.
+Order order_of(Semantics semantics, Scope scope);
+
 /// Takes .cta, .cluster, .gpu or .sys; `otherwise` when none stands there.
 Scope take_scope(Modifiers& modifiers, Scope otherwise);
 /// As take_scope; refused when none stands there.

@@ -128,7 +128,9 @@ void Simulation::start_cta(Cta& cta, const Program& program) {
     cta.live_threads = threads;
     ActorId first = kNoActor;
     if (checker_) {
-        first = checker_->new_threads(warps * kLanes, cta.grid->start_clock);
+        // How many CTAs of the grid started before its cluster did: a number that no other cluster has.
+        const uint64_t cluster = uint64_t{cta.grid->index} << 32 | cta.grid->started_ctas;
+        first = checker_->new_threads(warps * kLanes, cta.grid->start_clock, cluster);
         cta.shared_shadow = checker_->new_shadow(
             fmt::format("shared memory of CTA ({},{},{})", cta.id.x, cta.id.y, cta.id.z), cta.shared.size(), false);
     }

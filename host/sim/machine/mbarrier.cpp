@@ -10,6 +10,8 @@ bool Mbarrier::try_complete() {
     pending = expected;
     completed = arriving;
     arriving = {};
+    completed_far = arriving_far;
+    arriving_far = {};
     return true;
 }
 

@@ -18,6 +18,7 @@ struct Mbarrier {
     uint64_t phase = 0;                     // completed phases; parity = phase & 1
     SyncClock arriving;                     // what the arrivals and completed copies of the current phase released
     SyncClock completed;                    // of the last completed phase
+    SyncClock arriving_far, completed_far;  // the same of arrivals by threads of other CTAs
     uint32_t init_warp = 0, init_lane = 0;  // who initialised it
     // The initialising thread executed fence.mbarrier_init or fence.proxy.async since: before that, other CTAs and the
     // async proxy may still see the memory as it was (PTX ISA 9.7.13.15.9).
