@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <set>
 
 #include "run_ptx.hpp"
@@ -255,7 +256,7 @@ TEST_CASE("a programmatic grid may start early, and may read only after griddepc
 
 TEST_CASE("the trace is JSON with a track for each warp", "[sim]") {
     GpuConfig config = GpuConfig::for_sm(100);
-    config.trace_file = fmt::format("/tmp/nvfp4r_trace_{}.json", getpid());
+    config.trace_file = std::filesystem::temp_directory_path() / fmt::format("nvfp4r_trace_{}.json", getpid());
     {
         Bench bench(config);
         const uint64_t out = bench.room(16, "out");

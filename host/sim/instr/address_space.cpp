@@ -65,7 +65,7 @@ Step exec_isspacep(Warp& warp, const Instr& instr, LaneMask lanes) {
             case StateSpace::shared_cluster: inside = shared; break;
             case StateSpace::local: inside = local; break;
             case StateSpace::param: inside = param; break;
-            default: inside = !shared && !local && !param; break;
+            default: inside = !shared && !local; break;  // the parameters' window lies in the global one (6.4.1)
         }
         if (inside) result |= 1u << lane;
     }
@@ -113,6 +113,7 @@ Instr decode_isspacep(Decoder& decoder) {
     Modifiers modifiers(decoder);
     const StateSpace space = take_space(modifiers);
     if (space == StateSpace::generic) decoder.refuse("a state space is missing");
+    if (space == StateSpace::constant) decoder.refuse("constants have no window of their own here");
     modifiers.done();
     Instr instr;
     instr.exec = exec_isspacep;

@@ -9,7 +9,7 @@ namespace nvfp4r::sim {
 namespace {
 
 constexpr uint64_t kOpaquePolicy = 0x12f0'0000'0000'0000ull;  // shaped like the constants that CUTLASS uses
-constexpr uint32_t kLineBytes = 128;
+constexpr uint32_t kLineBytes = 128;                          // the one size of applypriority and discard
 
 Step exec_nothing(Warp&, const Instr&, LaneMask) {
     return Step::next;
@@ -19,6 +19,17 @@ Step exec_policy(Warp& warp, const Instr& instr, LaneMask lanes) {
     Lanes sink;
     uint64_t* out = warp.write(instr.dst, sink, lanes);
     for (LaneMask left = lanes; left; left &= left - 1) out[std::countr_zero(left)] = kOpaquePolicy;
+    return Step::next;
+}
+
+Step exec_applypriority(Warp& warp, const Instr& instr, LaneMask lanes) {
+    Lanes addresses;
+    warp.addresses(instr.addr, addresses, lanes);
+    for (LaneMask left = lanes; left; left &= left - 1) {
+        const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
+        warp.machine().place(warp, lane, static_cast<StateSpace>(instr.detail), addresses[lane], kLineBytes, kLineBytes,
+                             &instr);
+    }
     return Step::next;
 }
 
@@ -69,16 +80,28 @@ Instr decode_policy(Decoder& decoder) {
     }
     modifiers.need("b64");
     modifiers.done();
+    const size_t operands = decoder.statement().operands.size();
+    const bool fits = kind == "range" ? operands == 4 : kind == "cvt" ? operands == 2 : operands == 1 || operands == 2;
+    if (!fits) decoder.refuse("an operand is missing or too many");
     return instr;
+}
+
+/// [a], 128
+void need_line(Decoder& decoder) {
+    const std::vector<Operand>& operands = decoder.statement().operands;
+    if (operands.size() != 2 || operands[1].kind != OperandKind::immediate || operands[1].imm != kLineBytes)
+        decoder.refuse("the size must be 128");
 }
 
 Instr decode_applypriority(Decoder& decoder) {
     Modifiers modifiers(decoder);
-    modifiers.take("global");
+    const StateSpace space = modifiers.take("global") ? StateSpace::global : StateSpace::generic;
     modifiers.need("L2::evict_normal");
     modifiers.done();
+    need_line(decoder);
     Instr instr;
-    instr.exec = exec_nothing;
+    instr.exec = exec_applypriority;
+    instr.detail = static_cast<uint64_t>(space);
     instr.addr = decoder.addr(0);
     return instr;
 }
@@ -90,6 +113,7 @@ Instr decode_discard(Decoder& decoder) {
     if (space != StateSpace::global && space != StateSpace::generic) decoder.refuse("discard is for global memory");
     modifiers.need("L2");
     modifiers.done();
+    need_line(decoder);
     instr.exec = exec_discard;
     instr.detail = static_cast<uint64_t>(space);
     instr.addr = decoder.addr(0);
