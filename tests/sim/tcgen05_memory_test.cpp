@@ -110,6 +110,24 @@ TEST_CASE("C05 registers of an unfinished tcgen05.ld, and a load before wait::st
     CHECK(finding(kAlloc + kBase + kStoreOne + kLoadOne + kWaitLoad + kWaitStore + kDealloc) == FindingKind::race);
 }
 
+TEST_CASE("permissive mode lists a missing wait::ld and gives the loaded value, as hardware does", "[sim]") {
+    EngineKernel kernel(100, "mov.u32 %r0, %tid.x;\nmov.u32 %r1, 41;\n" + kAlloc + kBase + kStoreOne + kWaitStore +
+                                 kLoadOne + "add.u32 %r6, %r5, 1;\n" + kWaitLoad +
+                                 "setp.eq.u32 %p0, %r0, 0;\nld.param.u64 %rd0, [p0];\n"
+                                 "@%p0 st.global.u32 [%rd0], %r6;\n" +
+                                 kDealloc);
+    kernel.config().strict = false;
+    kernel.config().policy = Policy::late;
+    const uint64_t out = kernel.buffer<uint32_t>({0}, "out");
+    kernel.argument(out);
+    const GridResult run = kernel.launch(32);
+    INFO(run.finding.text);
+    REQUIRE(run.ok);
+    REQUIRE(run.findings.size() == 1);
+    CHECK(run.findings[0].kind == FindingKind::pending_register);
+    CHECK(kernel.read<uint32_t>(out, 1)[0] == 42);
+}
+
 TEST_CASE("tcgen05.ld and .st: every shape and count", "[sim]") {
     for (const std::string shape : {"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"})
         for (uint32_t count = 1; count <= 32; count *= 2) {

@@ -195,6 +195,18 @@ TEST_CASE("C16 tensor map: bytes that this simulator did not make are refused", 
     }
 }
 
+TEST_CASE("tensor map: bit 21 of the second word, which CUTLASS clears in small tensors' maps, carries nothing",
+          "[sim]") {
+    Request q;
+    TensorMap map{};
+    REQUIRE(encode_tensor_map(q.r, 100, map).empty());
+    uint64_t words[sizeof(map) / 8];
+    std::memcpy(words, &map, sizeof(map));
+    words[1] &= ~(uint64_t{1} << 21);
+    TensorMap back{};
+    CHECK(read_tensor_map(reinterpret_cast<const uint8_t*>(words), back));
+}
+
 TEST_CASE("TFLOAT32 loads round to ten fraction bits, ties to even", "[sim]") {
     const std::pair<uint32_t, uint32_t> words[] = {
         {0x7f800001, 0x7fffe000}, {0xffc00000, 0x7fffe000}, {0x7f7fffff, 0x7f800000}, {0x007fffff, 0x00800000},

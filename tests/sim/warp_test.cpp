@@ -121,3 +121,16 @@ TEST_CASE("bar.red counts predicates of the whole CTA", "[sim]") {
     REQUIRE(result.ok);
     CHECK(bench.read<uint32_t>(out, 1)[0] == 37);
 }
+
+TEST_CASE("movmatrix transposes an 8 x 8 matrix that the warp holds two elements a thread", "[sim]") {
+    // Thread t holds elements 2 t and 2 t + 1 in row order (PTX ISA 9.7.14.5.17): element (r, c) is 8 r + c.
+    CHECK(each_lane(R"(
+        shl.b32 %r0, %tid_x, 1;
+        add.u32 %r1, %r0, 1;
+        shl.b32 %r1, %r1, 16;
+        or.b32 %r0, %r0, %r1;
+        movmatrix.sync.aligned.m8n8.trans.b16 %r9, %r0;)") == lanes([](uint32_t l) {
+              const uint32_t row = l / 4, column = l % 4 * 2;
+              return 8 * column + row | (8 * (column + 1) + row) << 16;
+          }));
+}

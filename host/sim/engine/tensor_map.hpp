@@ -38,6 +38,7 @@ enum class TensorFill : uint8_t { zero, nan };
 
 struct TensorMap {
     uint64_t tag;
+    uint64_t zero;                         // CUTLASS clears a bit of this word in maps that drivers up to 13.1 made
     uint64_t address;                      // of element 0; a device address is a host address
     uint64_t dims[kMaxTensorRank];         // elements, innermost first
     uint64_t strides[kMaxTensorRank - 1];  // bytes between elements of dimension i + 1
@@ -49,7 +50,7 @@ struct TensorMap {
     TensorSwizzle swizzle;
     TensorFill fill;
     uint8_t l2_promotion;
-    uint8_t unused[11];
+    uint8_t unused[3];
     uint64_t checksum;  // of the bytes before it
 };
 static_assert(sizeof(TensorMap) == 128, "a CUtensorMap is 128 bytes");

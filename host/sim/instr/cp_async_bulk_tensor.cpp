@@ -145,12 +145,14 @@ void take_tile(Decoder& d, Modifiers& m) {
 }
 
 Instr decode_load(Decoder& d, Modifiers& m, std::shared_ptr<TensorForm> form) {
+    // ptxas takes .cta_group in front as well, where CUTLASS writes it.
+    std::string_view group = m.take_any({"cta_group::1", "cta_group::2"});
     form->own_shared = m.need_any({"shared::cluster", "shared::cta"}) == "shared::cta";
     m.need("global");
     take_tile(d, m);
     m.need("mbarrier::complete_tx::bytes");
     form->multicast = m.take("multicast::cluster");
-    const std::string_view group = m.take_any({"cta_group::1", "cta_group::2"});
+    if (group.empty()) group = m.take_any({"cta_group::1", "cta_group::2"});
     if (!group.empty() && !is_blackwell(d)) d.refuse(".cta_group needs sm_100a, sm_103a or sm_110a");
     form->cta_group = group == "cta_group::2" ? 2 : 1;
     const bool hint = m.take("L2::cache_hint");

@@ -1,5 +1,6 @@
-// ldmatrix and stmatrix (PTX ISA 9.7.14.5.15, .16): 8 x 8 matrices of 16-bit elements, and the loads that widen 4- and
-// 6-bit elements to bytes.
+// ldmatrix, stmatrix and movmatrix (PTX ISA 9.7.14.5.15 to .17): 8 x 8 matrices of 16-bit elements, and the loads that
+// widen 4- and 6-bit elements to bytes.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -113,6 +114,34 @@ Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
+/// The fragment of a matrix becomes that of its transpose.
+Step exec_move(Warp& w, const Instr& i, LaneMask lanes) {
+    Lanes scratch, sink, moved{};
+    const uint64_t* from = w.read(i.src[0], scratch, lanes);
+    for (uint32_t t = 0; t < kLanes; ++t)
+        for (uint32_t e = 0; e < 2; ++e) {
+            const Cell cell = cell_of(t, e, true);  // where thread t's element lies in the matrix before
+            const uint64_t bits =
+                from[cell.row * kRowElements / 2 + cell.column / 2] >> 16 * (cell.column % 2) & 0xffffu;
+            moved[t] |= bits << 16 * e;
+        }
+    std::copy(moved.begin(), moved.end(), w.write(i.dst, sink, lanes));
+    return Step::next;
+}
+
+Instr decode_move(Decoder& d) {
+    Modifiers m(d);
+    for (const char* part : {"sync", "aligned", "m8n8", "trans", "b16"}) m.need(part);
+    m.done();
+    need_operands(d, 2);
+    Instr i;
+    i.flags = kAligned;
+    i.exec = exec_move;
+    i.dst = d.dst(0);
+    i.src[0] = d.src(1, 32);
+    return i;
+}
+
 // What follows the shape and count: .trans, state space, element type.
 void decode_tail(Decoder& d, Modifiers& m, bool wide, bool load, Instr& i, MatrixForm& form) {
     form.transposed = m.take("trans");
@@ -130,6 +159,7 @@ void decode_tail(Decoder& d, Modifiers& m, bool wide, bool load, Instr& i, Matri
 }
 
 Instr decode(Decoder& d) {
+    if (d.statement().opcode == "movmatrix") return decode_move(d);
     const bool load = d.statement().opcode == "ldmatrix";
     Modifiers m(d);
     m.need("sync");
@@ -158,6 +188,6 @@ static_assert(kRowElements * sizeof(uint16_t) == kRowBytes, "a row is eight 16-b
 
 }  // namespace
 
-const Family ldmatrix_family{"ldmatrix", {"ldmatrix", "stmatrix"}, decode};
+const Family ldmatrix_family{"ldmatrix", {"ldmatrix", "stmatrix", "movmatrix"}, decode};
 
 }  // namespace nvfp4r::sim
