@@ -2,6 +2,7 @@
 #include "sim/program/call.hpp"
 #include "sim/program/link.hpp"
 #include "sim/program/statement_decoder.hpp"
+#include "sim/program/system_call.hpp"
 
 namespace nvfp4r::sim {
 
@@ -29,6 +30,7 @@ Instr decode_statement(StatementDecoder& decoder) {
 
 void decode_function(const Link& link, size_t index, Program& program) {
     const LinkedFunction& linked = link.functions[index];
+    if (!linked.function->has_body) program.code.push_back(decode_system_call(linked));
     for (const Statement& statement : linked.function->statements) {
         StatementDecoder decoder(link, index, statement);
         const size_t first = program.code.size();

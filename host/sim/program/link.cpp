@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "sim/machine/machine.hpp"
+#include "sim/program/system_call.hpp"
 
 namespace nvfp4r::sim {
 
@@ -49,7 +50,7 @@ class Linker {
             if (!name) refuse_statement(statement, "an indirect call is not modelled");
             const Function* callee = link_.module->find(name->symbol);
             if (!callee || callee->is_entry) refuse_statement(statement, "the callee is not a device function");
-            if (!callee->has_body) {
+            if (!callee->has_body && !is_system_call(*callee)) {
                 refuse_statement(statement, fmt::format("function {} has no body in this module", callee->name));
             }
             if (std::find(open_.begin(), open_.end(), callee) != open_.end()) {
@@ -71,6 +72,7 @@ class Linker {
             linked.code_of_statement.push_back(code_);
             code_ += statement.opcode == "call" ? kCallInstrs : 1;
         }
+        if (!function.has_body) ++code_;  // a system call
         program_.registers += function.registers;
         program_.predicates += function.predicates;
         program_.local_bytes = align_up(program_.local_bytes + function.frame_bytes, kFrameAlign);
