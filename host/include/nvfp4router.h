@@ -42,7 +42,15 @@ extern "C" {
 #define NVFP4R_MAX_HIDDEN 65536u
 #define NVFP4R_MAX_TERMS 3u
 
-typedef enum nvfp4r_status {
+/* A C caller's enum may hold any int, and the library looks at what it was given before it uses it. In C++ only an enum
+ * with a fixed type may hold a number that has no name. */
+#ifdef __cplusplus
+#define NVFP4R_INT_ENUM : int
+#else
+#define NVFP4R_INT_ENUM
+#endif
+
+typedef enum nvfp4r_status NVFP4R_INT_ENUM {
     NVFP4R_OK = 0,
     NVFP4R_INVALID_ARGUMENT = 1, /* a value, shape, stride or capacity is wrong */
     NVFP4R_UNSUPPORTED = 2,      /* legal, but not on this device or in this build; the text says what would work */
@@ -62,7 +70,7 @@ const char* nvfp4r_status_name(nvfp4r_status status);
 /* major << 16 | minor << 8 | patch of the library in use. */
 uint32_t nvfp4r_version(void);
 
-typedef enum nvfp4r_dtype {
+typedef enum nvfp4r_dtype NVFP4R_INT_ENUM {
     NVFP4R_DTYPE_UNSET = 0,
     NVFP4R_F32 = 1,
     NVFP4R_BF16 = 2,
@@ -76,7 +84,7 @@ typedef enum nvfp4r_dtype {
     NVFP4R_PACKED = 10 /* ids only: id << 16 | bf16 weight, one u32 */
 } nvfp4r_dtype;
 
-typedef enum nvfp4r_score {
+typedef enum nvfp4r_score NVFP4R_INT_ENUM {
     NVFP4R_SCORE_UNSET = 0,        /* refused */
     NVFP4R_SCORE_SQRTSOFTPLUS = 1, /* sqrt(softplus(logit)), DeepSeek-V4 */
     NVFP4R_SCORE_SIGMOID = 2,
@@ -85,19 +93,19 @@ typedef enum nvfp4r_score {
 } nvfp4r_score;
 
 /* What the weight of a chosen expert is made from, before renormalising and scaling. */
-typedef enum nvfp4r_weighting {
+typedef enum nvfp4r_weighting NVFP4R_INT_ENUM {
     NVFP4R_WEIGHT_SCORE = 0,         /* the score itself, without bias */
     NVFP4R_WEIGHT_SOFTMAX_AFTER = 1, /* softmax over the k chosen logits (gpt-oss) */
     NVFP4R_WEIGHT_SIGMOID_AFTER = 2  /* sigmoid of the chosen logit (Llama 4) */
 } nvfp4r_weighting;
 
-typedef enum nvfp4r_group_score {
+typedef enum nvfp4r_group_score NVFP4R_INT_ENUM {
     NVFP4R_GROUP_TOP2_SUM = 0, /* DeepSeek-V3 */
     NVFP4R_GROUP_MAX = 1       /* DeepSeek-V2 */
 } nvfp4r_group_score;
 
 /* How the gate's weight and the tokens enter the multiply. See "precisions" in the README for accuracy and bytes. */
-typedef enum nvfp4r_precision {
+typedef enum nvfp4r_precision NVFP4R_INT_ENUM {
     NVFP4R_PRECISION_UNSET = 0,   /* the gate's own: BF16 for a bf16/f16/f32 gate, NVFP4 terms for a packed one */
     NVFP4R_PRECISION_NVFP4 = 1,   /* W1 X1 */
     NVFP4R_PRECISION_NVFP4X2 = 2, /* W1 X1 + W2 X1 + W1 X2 */
@@ -108,23 +116,23 @@ typedef enum nvfp4r_precision {
     NVFP4R_PRECISION_BF16 = 7
 } nvfp4r_precision;
 
-typedef enum nvfp4r_scale_layout {
+typedef enum nvfp4r_scale_layout NVFP4R_INT_ENUM {
     NVFP4R_SCALES_LINEAR = 0, /* [rows, K/16] */
     NVFP4R_SCALES_128X4 = 1,  /* 512-byte atoms, rows padded to 128 and columns to 4 */
     NVFP4R_SCALES_8X4 = 2     /* known by name, refused */
 } nvfp4r_scale_layout;
 
-typedef enum nvfp4r_scale_rule {                              /* how the global scale is stored */
-                                 NVFP4R_SCALE_MULTIPLIES = 0, /* value = e2m1 * e4m3 * g (ModelOpt) */
-                                 NVFP4R_SCALE_DIVIDES = 1     /* value = e2m1 * e4m3 / g (compressed-tensors) */
+/* how the global scale is stored */
+typedef enum nvfp4r_scale_rule NVFP4R_INT_ENUM {
+    NVFP4R_SCALE_MULTIPLIES = 0, /* value = e2m1 * e4m3 * g (ModelOpt) */
+    NVFP4R_SCALE_DIVIDES = 1     /* value = e2m1 * e4m3 / g (compressed-tensors) */
 } nvfp4r_scale_rule;
 
-typedef enum nvfp4r_block_rule {                        /* how a block scale is chosen when the library quantises */
-                                 NVFP4R_BLOCK_AMAX = 0, /* e4m3(amax / 6 / global), the contract's rule */
-                                 NVFP4R_BLOCK_LEAST_SQUARES =
-                                     1, /* the e4m3 scale near it with the least squared error */
-                                 NVFP4R_BLOCK_FOUR_OVER_SIX =
-                                     2 /* amax / 6 or amax / 4, whichever has the lesser squared error */
+/* how a block scale is chosen when the library quantises */
+typedef enum nvfp4r_block_rule NVFP4R_INT_ENUM {
+    NVFP4R_BLOCK_AMAX = 0,          /* e4m3(amax / 6 / global), the contract's rule */
+    NVFP4R_BLOCK_LEAST_SQUARES = 1, /* the e4m3 scale near it with the least squared error */
+    NVFP4R_BLOCK_FOUR_OVER_SIX = 2  /* amax / 6 or amax / 4, whichever has the lesser squared error */
 } nvfp4r_block_rule;
 
 /* ---- settings: what the model fixes ------------------------------------------------------------------------------- */
@@ -235,14 +243,14 @@ nvfp4r_status nvfp4r_gate_get_info(const nvfp4r_gate* gate, nvfp4r_gate_info* in
 
 typedef struct nvfp4r_router nvfp4r_router;
 
-typedef enum nvfp4r_device {
+typedef enum nvfp4r_device NVFP4R_INT_ENUM {
     NVFP4R_DEVICE_AUTO = 0, /* a GPU that a kernel fits, else the CPU */
     NVFP4R_DEVICE_CPU = 1,
     NVFP4R_DEVICE_CUDA = 2,
     NVFP4R_DEVICE_SIM = 3 /* the GPU kernel on the simulator */
 } nvfp4r_device;
 
-typedef enum nvfp4r_cpu_arithmetic {
+typedef enum nvfp4r_cpu_arithmetic NVFP4R_INT_ENUM {
     NVFP4R_CPU_EXACT = 0,   /* exact sums in double, rounded once to f32: the oracle */
     NVFP4R_CPU_HARDWARE = 1 /* block-scaled MMA steps of K = 64 as Blackwell rounds them, k ascending */
 } nvfp4r_cpu_arithmetic;
@@ -272,7 +280,7 @@ void nvfp4r_router_destroy(nvfp4r_router* router); /* NULL is fine; the caller h
 /* One line: device, kernel, precision, tile shape. Valid as long as the router. */
 const char* nvfp4r_router_description(const nvfp4r_router* router);
 
-typedef enum nvfp4r_memory {
+typedef enum nvfp4r_memory NVFP4R_INT_ENUM {
     NVFP4R_MEMORY_HOST = 0,  /* pointers are host memory; a GPU device stages them, waits, and ignores `stream` */
     NVFP4R_MEMORY_DEVICE = 1 /* pointers are device memory; asynchronous on `stream`, no allocation, no wait */
 } nvfp4r_memory;
