@@ -3,6 +3,7 @@
 #   make            the library, the CLI and the test binary    make run         sample checkpoint, route, check
 #   make test       the default test suite                      make test-asan   the same host tests under ASan + UBSan
 #   make test-tsan  the tests tagged [threads] under TSan       make test-long   the tests tagged [long]
+#   make kernels    common models' kernels, compiled into the library: no NVRTC is needed for them
 #   make deps       scripts/deps: packages, CUDA headers        make install PREFIX=/usr/local [DESTDIR=]
 #   make fuzz       libFuzzer targets in build/fuzz (clang)
 #   make format     clang-format over every source              make format-check  fails where format would change
@@ -24,7 +25,7 @@ endif
 endif
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
-.PHONY: all deps run test test-asan test-tsan test-long fuzz install format format-check clean distclean
+.PHONY: all kernels deps run test test-asan test-tsan test-long fuzz install format format-check clean distclean
 all:
 
 # CUDA_HOME. The rule below makes this file on a fresh machine, so that plain `make` brings its own dependencies.
@@ -171,6 +172,11 @@ $(BUILD)/fuzz/%: tests/fuzz/%.cpp $(PARSERS)
 
 run: $(BUILD)/nvfp4-router
 	@scripts/run $(BUILD)
+
+# A make of its own links them in: this one has looked at the folder before there was anything in it.
+kernels: $(BUILD)/nvfp4-router
+	@scripts/kernels $(BUILD)
+	@$(MAKE) BUILD=$(BUILD) all
 
 install: $(BUILD)/libnvfp4router.a $(BUILD)/nvfp4-router
 	@scripts/install $(BUILD) "$(DESTDIR)" "$(PREFIX)"

@@ -1,10 +1,13 @@
 // `emit`: a compiled kernel and its launch sheet as files, for programs that launch it themselves.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "cli/command.hpp"
 #include "cli/launch_sheet.hpp"
 #include "cli/terminal.hpp"
 #include "core/atomic_file.hpp"
+#include "jit/cache_key.hpp"
 #include "jit/jit.hpp"
 #include "plan/kernel_request.hpp"
 
@@ -20,12 +23,26 @@ constexpr const char* kFooter =
 struct Options {
     ProblemOptions problem;
     std::string out;
-    bool ptx = false, cubin = false, json = false;
+    bool ptx = false, cubin = false, built_in = false, json = false;
 };
+
+/// Both forms, under the name by which a library finds the kernels that it was built with.
+void write_built_in(const CompileRequest& request, const CompiledKernel& kernel, const std::string& folder) {
+    std::filesystem::create_directories(folder);
+    const std::string stem = fmt::format("{}/{}", folder, request_key(request));
+    write_file(stem + ".cubin", kernel.cubin);
+    write_file(stem + ".ptx", kernel.ptx);
+    fmt::print("{}.cubin and .ptx: {} and {} bytes, {}\n", stem, kernel.cubin.size(), kernel.ptx.size(), kernel.origin);
+}
 
 int run(const Options& o) {
     const PlannedProblem problem = o.problem.resolve();
-    const CompiledKernel kernel = get_kernel(kernel_request(problem.plan, fmt::format("sm_{}", problem.gpu->arch)));
+    const CompileRequest request = kernel_request(problem.plan, fmt::format("sm_{}", problem.gpu->arch));
+    const CompiledKernel kernel = get_kernel(request);
+    if (o.built_in) {
+        write_built_in(request, kernel, o.out);
+        return kOk;
+    }
     const Json sheet = launch_sheet(problem);
     const std::string& code = o.ptx ? kernel.ptx : kernel.cubin;
     const std::string sheet_file = o.out + ".json";
@@ -45,8 +62,10 @@ Command emit_command(CommandLine& root) {
     const Arguments app = root.subcommand("emit", "Write a compiled kernel and its launch sheet");
     app.footer(kFooter);
     const auto o = std::make_shared<Options>();
-    app.exactly_one_of(
-        "Form", {{"--ptx", o->ptx, "PTX text"}, {"--cubin", o->cubin, "Machine code for exactly this architecture"}});
+    app.exactly_one_of("Form", {{"--ptx", o->ptx, "PTX text"},
+                                {"--cubin", o->cubin, "Machine code for exactly this architecture"},
+                                {"--built-in", o->built_in,
+                                 "Both, into the folder FILE, to be built into the library (`make kernels`)"}});
     o->problem.add_to(app, "--arch");
     app.option("--out", o->out, "FILE of the kernel").required();
     app.flag("--json", o->json, "Print the launch sheet");
