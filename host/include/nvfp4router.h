@@ -274,7 +274,8 @@ typedef struct nvfp4r_router_options {
 nvfp4r_status nvfp4r_router_create(const nvfp4r_gate* gate, const nvfp4r_settings* settings,
                                    const nvfp4r_router_options* options, nvfp4r_router** router);
 /* Compiles and loads every kernel variant that calls of up to `max_tokens` need, so that later calls neither compile nor
- * allocate (needed before a stream capture). Nothing to do on the CPU. */
+ * allocate (needed before a stream capture). Where there is no NVRTC it loads the kernels built into the library, and a
+ * call that needs another one is refused. Nothing to do on the CPU. */
 nvfp4r_status nvfp4r_router_prepare(nvfp4r_router* router, int64_t max_tokens);
 void nvfp4r_router_destroy(nvfp4r_router* router); /* NULL is fine; the caller has finished its streams */
 /* One line: device, kernel, precision, tile shape. Valid as long as the router. */

@@ -58,12 +58,17 @@ void VariantSet::prepare(int64_t max_tokens) {
                 const Key key{static_cast<TokenForm>(form), static_cast<TokenBand>(band), plain};
                 if (!place(key).load(std::memory_order_acquire)) missing.push_back(key);
             }
-    std::atomic<size_t> next{0};
-    std::exception_ptr failure;
+    std::atomic<size_t> next{0}, made{0};
+    std::exception_ptr failure, no_compiler;
     std::mutex failure_mutex;
     const auto work = [&] {
         for (size_t i = next++; i < missing.size(); i = next++) try {
                 publish(missing[i], make(missing[i]));
+                ++made;
+            } catch (const Error& error) {
+                // Without NVRTC there are the kernels built into the library; a call that needs another is refused.
+                const std::lock_guard lock(failure_mutex);
+                (error.status() == NVFP4R_NO_DEVICE ? no_compiler : failure) = std::current_exception();
             } catch (...) {
                 const std::lock_guard lock(failure_mutex);
                 failure = std::current_exception();
@@ -75,6 +80,7 @@ void VariantSet::prepare(int64_t max_tokens) {
     work();
     threads.clear();  // joins
     if (failure) std::rethrow_exception(failure);
+    if (no_compiler && made == 0) std::rethrow_exception(no_compiler);
 }
 
 std::unique_ptr<Variant> VariantSet::make(const Key& key) const {

@@ -31,7 +31,8 @@ class VariantSet {
     /// The variant for a call; compiled and loaded on first use, afterwards one atomic load. Thread safe.
     const Variant& get(TokenForm form, int64_t tokens, bool plain);
 
-    /// Makes every variant that calls of up to `max_tokens` need, several at a time.
+    /// Makes every variant that calls of up to `max_tokens` need, several at a time; where there is no NVRTC, those that
+    /// are built into the library, and fails when there is none.
     void prepare(int64_t max_tokens);
 
   private:

@@ -8,8 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 "$build/nvfp4-router" sample --preset deepseek-v4-flash --tokens 3 --out "$work/sample" >/dev/null
-"$build/nvfp4-router" emit --preset deepseek-v4-flash --precision nvfp4 --arch 100a --tokens 3 --built-in \
-    --out "$work/kernels" >/dev/null
+"$build/nvfp4-router" emit --preset deepseek-v4-flash --precision nvfp4 --arch 100a --tokens 3 --with-options \
+    --built-in --out "$work/kernels" >/dev/null
 scripts/embed embedded_kernels "$work/kernels" >"$work/kernels.cpp"
 c++ -std=c++20 -Ihost -o "$work/router" "$work/kernels.cpp" "$build"/obj/host/cli/*.o "$build/libnvfp4router.a" -lfmt -lz -ldl
 
