@@ -55,6 +55,7 @@ Argument Arguments::option(const std::string& name, T& value, const std::string&
 
 template Argument Arguments::option(const std::string&, std::string&, const std::string&) const;
 template Argument Arguments::option(const std::string&, std::vector<std::string>&, const std::string&) const;
+template Argument Arguments::option(const std::string&, std::vector<int64_t>&, const std::string&) const;
 template Argument Arguments::option(const std::string&, int32_t&, const std::string&) const;
 template Argument Arguments::option(const std::string&, uint32_t&, const std::string&) const;
 template Argument Arguments::option(const std::string&, int64_t&, const std::string&) const;

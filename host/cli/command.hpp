@@ -30,6 +30,7 @@ Command route_command(CommandLine& root);
 Command plan_command(CommandLine& root);
 Command emit_command(CommandLine& root);
 Command trace_command(CommandLine& root);
+Command bench_command(CommandLine& root);
 Command presets_command(CommandLine& root);
 Command doctor_command(CommandLine& root);
 

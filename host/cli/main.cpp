@@ -11,8 +11,8 @@ namespace nvfp4r::cli {
 namespace {
 
 using Maker = Command (*)(CommandLine&);
-constexpr Maker kMakers[] = {sample_command, show_command,  pack_command,    route_command, plan_command,
-                             emit_command,   trace_command, presets_command, doctor_command};
+constexpr Maker kMakers[] = {sample_command, show_command,  pack_command,  route_command,   plan_command,
+                             emit_command,   trace_command, bench_command, presets_command, doctor_command};
 
 constexpr const char* kFooter =
     "A first run:\n"

@@ -139,3 +139,35 @@ TEST_CASE("route runs the GPU kernels on the simulator, and trace shows one call
     const nlohmann::json trace = nlohmann::json::parse(text_of(file));
     CHECK_FALSE(trace.empty());
 }
+
+TEST_CASE("bench checks before it times, rotates the gate, and says whose clock it read", "[cli]") {
+    for (const char* arch : {"NVFP4R_SIM_ARCH=90a", "NVFP4R_SIM_ARCH=100a"}) {
+        INFO(arch);
+        const CliResult result =
+            run_cli(joined({"bench", "--device", "sim", "--precision", "nvfp4", "--tokens", "1,9", "--calls", "3",
+                            "--samples", "2", "--rotate-kb", "10", "--pdl", "--json"},
+                           kSmall),
+                    {arch});
+        INFO(result.err);
+        // That the cold calls read the copies of the gate is checked by the command itself.
+        REQUIRE(result.exit_code == 0);
+        const nlohmann::json report = result.json();
+        CHECK(report.at("clock").get<std::string>().find("simulated") != std::string::npos);
+        CHECK(report.at("results").size() == 2);
+        for (const nlohmann::json& row : report.at("results")) {
+            CHECK(row.at("checked_rows") == row.at("tokens"));
+            CHECK(row.at("copies") >= 2);
+            for (const char* time : {"warm", "cold", "pdl_warm", "pdl_cold", "host"}) {
+                INFO(time);
+                CHECK(row.at(time).at("lowest_us") > 0.0);
+                CHECK(row.at(time).at("lowest_us") <= row.at(time).at("median_us"));
+                CHECK(row.at(time).at("median_us") <= row.at(time).at("highest_us"));
+            }
+        }
+    }
+    CHECK(run_cli(joined({"bench", "--device", "cpu"}, kSmall)).exit_code == 2);
+    const CliResult none = run_cli(joined({"bench", "--precision", "nvfp4", "--tokens", "1"}, kSmall),
+                                   {"NVFP4R_LIBCUDA=/nowhere/libcuda.so.1"});
+    CHECK(none.exit_code == 4);
+    CHECK(none.err.find("install the NVIDIA driver") != std::string::npos);
+}
