@@ -13,8 +13,8 @@ namespace nvfp4r::bench {
 
 struct Effort {
     uint32_t samples = 11;
-    uint32_t calls = 40;                           // of a graph, at least; a batch of thousands of tokens takes fewer
-    uint64_t rotated_bytes = uint64_t{220} << 20;  // gate and tokens of a cold round: several times any L2 cache
+    uint32_t calls = 40;                 // of a graph, at least; a batch of thousands of tokens takes fewer
+    uint64_t rotated_bytes = 220000000;  // gate and tokens of a cold round: several times any L2 cache
 };
 
 struct CallTimes {

@@ -7,7 +7,8 @@
 using namespace nvfp4r::test;
 
 TEST_CASE("every subcommand has a help with an example", "[cli]") {
-    for (const char* name : {"sample", "show", "pack", "route", "plan", "emit", "trace", "bench", "presets", "doctor"}) {
+    for (const char* name :
+         {"sample", "show", "pack", "route", "plan", "emit", "trace", "bench", "presets", "doctor"}) {
         INFO(name);
         const CliResult result = run_cli({name, "--help"});
         CHECK(result.exit_code == 0);
