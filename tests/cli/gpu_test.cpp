@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "process.hpp"
 
@@ -170,4 +171,45 @@ TEST_CASE("bench checks before it times, rotates the gate, and says whose clock 
                                    {"NVFP4R_LIBCUDA=/nowhere/libcuda.so.1"});
     CHECK(none.exit_code == 4);
     CHECK(none.err.find("install the NVIDIA driver") != std::string::npos);
+}
+
+TEST_CASE("two processes share an empty kernel cache, and a later one finds their kernel", "[cli]") {
+    const TemporaryFolder folder;
+    const std::vector<std::string> environment = {"NVFP4R_CACHE_DIR=" + (folder / "cache"), "NVFP4R_SIM_ARCH=90a"};
+    const std::vector<std::string> check =
+        joined({"bench", "--device", "sim", "--check-only", "--precision", "nvfp4-w", "--tokens", "2"}, kSmall);
+    CliResult results[2];
+    {
+        std::vector<std::jthread> processes;
+        for (CliResult& result : results) processes.emplace_back([&] { result = run_cli(check, environment); });
+    }
+    for (const CliResult& result : results) {
+        INFO(result.err);
+        CHECK(result.exit_code == 0);
+    }
+    std::vector<std::string> entries;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "cache"))
+        entries.push_back(entry.path().filename().string());
+    INFO(nlohmann::json(entries).dump());
+    REQUIRE(entries.size() == 1);  // no temporary file is left
+    CHECK(entries[0].ends_with(".kernel"));
+    const auto written = std::filesystem::last_write_time(folder / ("cache/" + entries[0]));
+    CHECK(run_cli(check, environment).exit_code == 0);
+    CHECK(std::filesystem::last_write_time(folder / ("cache/" + entries[0])) == written);
+}
+
+TEST_CASE("a device that is not the first is used by its ordinal", "[cli]") {
+    const std::vector<std::string> two = {"NVFP4R_SIM_DEVICES=2", "NVFP4R_SIM_ARCH=90a"};
+    const auto bench = [&](const char* ordinal) {
+        return run_cli(joined({"bench", "--device", "sim", "--check-only", "--precision", "nvfp4-w", "--tokens", "2",
+                               "--ordinal", ordinal},
+                              kSmall),
+                       two);
+    };
+    const CliResult second = bench("1");
+    INFO(second.err);
+    CHECK(second.exit_code == 0);
+    const CliResult third = bench("2");
+    CHECK(third.exit_code == 4);
+    CHECK(third.err.find("has 2 devices") != std::string::npos);
 }

@@ -407,4 +407,16 @@ std::string run_gpu_case(const GpuCase& c) {
     return failure;
 }
 
+std::vector<uint32_t> logit_bits(const GpuCase& c, const nvfp4r_router_options& options) {
+    const Tensors tensors = make_tensors(c);
+    nvfp4r_gate* gate = make_gate(c, tensors);
+    Outputs out;
+    const std::string failure = route(c, tensors, gate, options, out);
+    nvfp4r_gate_destroy(gate);
+    if (!failure.empty()) throw std::runtime_error(failure);
+    std::vector<uint32_t> bits(out.logits.size());
+    std::memcpy(bits.data(), out.logits.data(), bits.size() * sizeof(uint32_t));
+    return bits;
+}
+
 }  // namespace nvfp4r::test

@@ -41,4 +41,7 @@ std::string run_gpu_case(const GpuCase& c);
 /// case must have no near ties, and weights close to the CPU's.
 std::string run_plain_case(const GpuCase& c);
 
+/// The bits of every logit of the case on one device. Throws with the library's text when the call fails.
+std::vector<uint32_t> logit_bits(const GpuCase& c, const nvfp4r_router_options& options);
+
 }  // namespace nvfp4r::test

@@ -1,0 +1,109 @@
+// The call path allocates nothing: a call of the library takes as many heap allocations on its thread as the driver calls
+// that it makes, which on the simulator are some.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <new>
+
+#include "bench/time_calls.hpp"
+#include "gpu_case.hpp"
+#include "sim/driver/sim_driver.hpp"
+
+namespace {
+thread_local uint64_t allocations = 0;
+}
+
+void* operator new(size_t bytes) {
+    ++allocations;
+    if (void* memory = std::malloc(bytes ? bytes : 1)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+    std::free(memory);
+}
+
+using namespace nvfp4r;
+using namespace nvfp4r::test;
+
+namespace {
+
+struct Deleter {
+    void operator()(nvfp4r_router* router) const { nvfp4r_router_destroy(router); }
+};
+
+std::unique_ptr<nvfp4r_router, Deleter> make_router(const nvfp4r_settings& settings) {
+    std::vector<float> weight(size_t{settings.experts} * settings.hidden);
+    for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i % 7) - 3.0f;
+    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
+    desc.experts = settings.experts;
+    desc.hidden = settings.hidden;
+    desc.weight = weight.data();
+    desc.weight_type = NVFP4R_F32;
+    nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
+    options.device = NVFP4R_DEVICE_SIM;
+    nvfp4r_gate* gate = nullptr;
+    nvfp4r_router* router = nullptr;
+    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
+    const nvfp4r_status status = nvfp4r_router_create(gate, &settings, &options, &router);
+    nvfp4r_gate_destroy(gate);
+    INFO(nvfp4r_last_error());
+    REQUIRE(status == NVFP4R_OK);
+    return std::unique_ptr<nvfp4r_router, Deleter>(router);
+}
+
+/// The fewest allocations of several runs: a queue of the simulator that grows now and then does not count.
+template <class Work>
+uint64_t fewest(const bench::Stream& stream, Work work) {
+    constexpr uint32_t kRuns = 8;
+    uint64_t least = UINT64_MAX;
+    const DriverApi& api = stream.context()->api();
+    for (uint32_t i = 0; i < kRuns; ++i) {
+        const uint64_t before = allocations;
+        work();
+        least = std::min(least, allocations - before);
+        const ContextScope scope(*stream.context());
+        check(api, api.cuStreamSynchronize(stream.handle()), "cuStreamSynchronize");
+    }
+    return least;
+}
+
+}  // namespace
+
+TEST_CASE("a call on device memory allocates nothing on the heap", "[kernel][sim]") {
+    sim::driver::restart_driver({sim::GpuConfig::for_sm(90)});
+    const uint64_t before = allocations;
+    ::operator delete(::operator new(8));
+    REQUIRE(allocations == before + 1);  // the counter counts
+
+    const nvfp4r_settings settings = gpu_case(16, 128, 2).settings;
+    const auto router = make_router(settings);
+    const auto context = std::make_shared<GpuContext>(sim_driver(), 0);
+    const bench::Stream stream(context);
+    constexpr int64_t kTokens = 3;
+    const std::vector<uint16_t> values(kTokens * 128, 0x3f80);
+    const bench::CallTensors tensors(context, settings, kTokens, 1, values, false);
+    const nvfp4r_call call = tensors.call(0, stream.handle());
+    bench::route_or_fail(router.get(), call);  // loads the kernel, gives the stream its mailbox
+    const uint64_t routed = fewest(stream, [&] { nvfp4r_route(router.get(), &call); });
+
+    // The same driver calls without the library, with the parameters of a captured call.
+    const bench::CallGraph graph(stream, 1, [&](uint32_t) { bench::route_or_fail(router.get(), call); });
+    const DriverApi& api = context->api();
+    CUDA_KERNEL_NODE_PARAMS node{};
+    check(api, api.cuGraphKernelNodeGetParams(graph.kernels().at(0), &node), "cuGraphKernelNodeGetParams");
+    CUlaunchConfig config{};
+    config.gridDimX = node.gridDimX, config.gridDimY = node.gridDimY, config.gridDimZ = node.gridDimZ;
+    config.blockDimX = node.blockDimX, config.blockDimY = node.blockDimY, config.blockDimZ = node.blockDimZ;
+    config.sharedMemBytes = node.sharedMemBytes;
+    config.hStream = stream.handle();
+    const uint64_t launched = fewest(stream, [&] {
+        const ContextScope scope(*context);
+        CUstreamCaptureStatus capturing{};
+        check(api, api.cuStreamIsCapturing(stream.handle(), &capturing), "cuStreamIsCapturing");
+        check(api, api.cuLaunchKernelEx(&config, node.func, node.kernelParams, nullptr), "cuLaunchKernelEx");
+    });
+    CHECK(routed == launched);
+}
