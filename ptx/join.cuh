@@ -5,12 +5,12 @@
 // its own flag, so a packet needs neither fence nor atomic. The selecting thread that reads a packet empties it again:
 // every launch leaves the mailbox as it found it, and nothing is reset between launches.
 //
-// Progress. The CTAs of highest index select: they start last as a rule. Only selecting CTAs wait, and only for packets.
-// tickets[tile] counts the CTAs of the tile that have started (low half). A selecting CTA may be waiting for one that
-// cannot start before it leaves: after kPatience polls it hands its tokens over (a bit each in the high half, by
-// compare-and-swap) and goes on, unless the last ticket is gone by then: then all others run or are done, and it may poll
-// for ever. The CTA that took the last ticket sees the bits in it and selects those tokens too. So the launch ends however
-// few CTAs fit, in whatever order they start. The last starter also sets the word back to 0.
+// Progress. Only selecting CTAs wait, and only for packets. tickets[tile] counts the CTAs of the tile that have started
+// (low half). The CTA that takes the last ticket knows that all others run or are done, and no producer waits, so it may
+// poll for ever. A CTA that took an earlier ticket may be waiting for one that cannot start before it leaves: after
+// kPatience polls it hands its tokens over (a bit each in the high half, by compare-and-swap) and ends, unless the last
+// ticket is gone by then. The last starter sees the bits in its own ticket and selects those tokens too. So the launch
+// ends however few CTAs fit, in whatever order they start. The last starter also sets the word back to 0.
 #pragma once
 
 #include "isa/launch.cuh"
@@ -36,7 +36,8 @@ __device__ __forceinline__ unsigned* packet(const RouterParams& p, const Tile& t
     return p.mailbox + (row * kPlan.slices + slice) * kPlan.experts + expert;
 }
 
-/// Counts this CTA among the tile's started ones (one thread).
+/// Counts this CTA among the tile's started ones (one thread). The caller puts the ticket into JoinSpace only before its
+/// next CTA barrier, so that nobody waits for the round trip.
 __device__ __forceinline__ unsigned long long take_ticket(const RouterParams& p, const Tile& tile) {
     return ptx::atom_relaxed_gpu_add_u64(p.tickets + tile.index, 1);
 }
@@ -118,30 +119,21 @@ __device__ __forceinline__ void select_token(const RouterParams& p, JoinSpace& s
                          [&](unsigned e) { return e == thread ? first_bias : row_bias(p, image, e); });
 }
 
-/// The whole CTA, after its packets are sent: selects the tokens that fall to it, those of the highest CTAs first, then what
-/// others left to the last starter. Only then is the ticket looked at, so nobody waits for its round trip. `ticket` counts in
-/// thread 0; `scale_of(t)` is the factor of token t.
+/// The whole CTA, after its packets are sent and the ticket is in `space`: selects the tokens that fall to it.
+/// `scale_of(t)` is the factor of token t.
 template <unsigned kThreads, class ScaleOf>
 __device__ __forceinline__ void select_joined(const RouterParams& p, JoinSpace& space, const Tile& tile,
-                                              unsigned long long ticket, unsigned thread, const ScaleOf& scale_of) {
-    const unsigned from_end = gridDim.x - 1 - blockIdx.x;
-    unsigned todo = 0;
+                                              unsigned thread, const ScaleOf& scale_of) {
+    const unsigned long long ticket = space.ticket;
+    const unsigned from_end = gridDim.x - 1 - static_cast<unsigned>(ticket);
+    const bool last = from_end == 0;
+    if (last && thread == 0) ptx::st_relaxed_gpu_u64(p.tickets + tile.index, 0);
+    // The last starter's own tokens and those handed over, in one loop: the selection's code is there once.
+    unsigned todo = last ? static_cast<unsigned>(ticket >> 32) : 0u;
     for (unsigned t = from_end; t < tile.rows; t += gridDim.x) todo |= 1u << t;
-    // Own tokens and those handed over, in one loop: the selection's code is there once.
-    bool last = false;
 #pragma unroll 1
-    while (true) {
-#pragma unroll 1
-        for (unsigned t = 0; t < tile.rows; ++t)
-            if (todo >> t & 1u) select_token<kThreads>(p, space, tile, t, scale_of(t), last, thread);
-        if (last) return;
-        if (thread == 0) space.ticket = ticket;
-        ptx::bar_sync();
-        last = static_cast<unsigned>(space.ticket) == gridDim.x - 1;
-        if (!last) return;
-        todo = static_cast<unsigned>(space.ticket >> 32);
-        if (thread == 0) ptx::st_relaxed_gpu_u64(p.tickets + tile.index, 0);
-    }
+    for (unsigned t = 0; t < tile.rows; ++t)
+        if (todo >> t & 1u) select_token<kThreads>(p, space, tile, t, scale_of(t), last, thread);
 }
 
 }  // namespace nvfp4r

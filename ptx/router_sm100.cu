@@ -339,8 +339,7 @@ __device__ __forceinline__ void use_accumulators(const RouterParams& p, JoinSpac
 }
 __device__ __forceinline__ void finish(const RouterParams& p, JoinSpace& space, const float* token_scale,
                                        const Tile& tile, unsigned thread) {
-    select_joined<kThreads>(p, space, tile, thread == 0 ? space.ticket : 0, thread,
-                            [&](unsigned t) { return p.alpha * token_scale[t]; });
+    select_joined<kThreads>(p, space, tile, thread, [&](unsigned t) { return p.alpha * token_scale[t]; });
 }
 
 /// With everything in this CTA: eight tokens at a time from the accumulators to shared memory, then a warp a token.

@@ -9,8 +9,8 @@
 // |   < warps_k               | x the tile's tokens, accumulators in registers    |                                         |
 // | producing CTA, all warps  | sum over warps, one packet a token and expert     | CTA barrier 1: partial sums are written |
 // | thread 0 of every CTA     | takes the start ticket of the tile                | nothing                                 |
-// | the last `rows` CTAs      | join the slices of their tokens and select        | their packets (poll); CTA barriers of   |
-// |                           |                                                   | select.cuh                              |
+// | CTA with one of the last  | joins the slices of its tokens and selects        | its packets (poll); CTA barriers of     |
+// |   `rows` tickets          |                                                   | select.cuh                              |
 //
 // Packets, their join and the progress guarantee: join.cuh.
 //
@@ -181,7 +181,8 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
                 p.global_scales_out[tile.first_row + t] =
                     row_is_valid(p, tile.first_row + t) ? shared.token_scale[t] : 0.0f;
     }
+    if (thread == 0) shared.join.ticket = ticket;
     ptx::bar_sync();
     if (produces) send_packets(p, shared, tile, group, slice, thread);
-    select_joined<kThreads>(p, shared.join, tile, ticket, thread, [&](unsigned) { return p.alpha; });
+    select_joined<kThreads>(p, shared.join, tile, thread, [&](unsigned) { return p.alpha; });
 }
