@@ -282,6 +282,13 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, WarpState& st
         else
             multiply_chunk<1>(stage, state, tokens + c * kChunkBytes, expert_tile, u, thread);
     }
+    // With several gate planes the compiler copies fragments from one round of the K loop to the next: none may still be
+    // wgmma's there.
+    if constexpr (kPlan.gate_planes > 1) {
+        ptx::wgmma_wait_group<0>();
+        keep_registers(state.fragments[0]);
+        keep_registers(state.fragments[1]);
+    }
 }
 
 /// The accumulators of a warpgroup's 64 experts as its part of the sums over K.

@@ -59,7 +59,8 @@ TEST_CASE("the Hopper batch kernel joins experts and K across CTAs for every kin
         int64_t tokens;
     };
     for (const Shape& shape : {Shape{200, 1040, 70}, Shape{384, 512, 130}})
-        for (const nvfp4r_precision precision : {NVFP4R_PRECISION_NVFP4_W, NVFP4R_PRECISION_NVFP4}) {
+        for (const nvfp4r_precision precision :
+             {NVFP4R_PRECISION_NVFP4_W, NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2}) {
             GpuCase c = gpu_case(shape.experts, shape.hidden, 6, NVFP4R_SCORE_SQRTSOFTPLUS, precision);
             c.tokens = shape.tokens;
             c.mask = true;

@@ -131,6 +131,6 @@ TEST_CASE("movmatrix transposes an 8 x 8 matrix that the warp holds two elements
         or.b32 %r0, %r0, %r1;
         movmatrix.sync.aligned.m8n8.trans.b16 %r9, %r0;)") == lanes([](uint32_t l) {
               const uint32_t row = l / 4, column = l % 4 * 2;
-              return 8 * column + row | (8 * (column + 1) + row) << 16;
+              return (8 * column + row) | (8 * (column + 1) + row) << 16;
           }));
 }

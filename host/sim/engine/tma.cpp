@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kTensorMapBytes = 128;
 constexpr uint32_t kTensorMapAlign = 64;
 constexpr uint32_t kTmaSharedAlign = 128;
-constexpr uint32_t kMaxBoxParts = 4;      // parts in which a box arrives; hardware's number is not known
+constexpr uint32_t kMaxBoxParts = 4;   // parts in which a box arrives; hardware's number is not known
 constexpr uint16_t kNanFill = 0x7ff7;  // each 16-bit unit of a NaN-filled element (measured)
 constexpr uint32_t kTmaLatency = 600;  // cycles, an estimate for the clock
 constexpr uint32_t kTmaBytesPerCycle = 64;
