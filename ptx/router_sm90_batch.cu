@@ -263,6 +263,13 @@ __device__ __forceinline__ void multiply_chunk(const Stage& stage, WarpState& st
         ptx::wgmma_wait_group<1>();
         keep_registers(state.fragments[(kParity * kPlan.gate_planes + q + 1) % 2]);
     }
+    // With several gate planes the compiler copies fragments where the paths around a chunk meet: none may still be wgmma's
+    // there.
+    if constexpr (kPlan.gate_planes > 1) {
+        ptx::wgmma_wait_group<0>();
+        keep_registers(state.fragments[0]);
+        keep_registers(state.fragments[1]);
+    }
 }
 
 /// The warpgroup's chunks of a stage; kFirst is the first one's number modulo 2.
@@ -281,13 +288,6 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, WarpState& st
             multiply_chunk<0>(stage, state, tokens + c * kChunkBytes, expert_tile, u, thread);
         else
             multiply_chunk<1>(stage, state, tokens + c * kChunkBytes, expert_tile, u, thread);
-    }
-    // With several gate planes the compiler copies fragments from one round of the K loop to the next: none may still be
-    // wgmma's there.
-    if constexpr (kPlan.gate_planes > 1) {
-        ptx::wgmma_wait_group<0>();
-        keep_registers(state.fragments[0]);
-        keep_registers(state.fragments[1]);
     }
 }
 
