@@ -83,6 +83,23 @@ std::vector<CUgraphNode> CallGraph::kernels() const {
     return nodes;
 }
 
+KernelUse CallGraph::kernel_use() const {
+    const DriverApi& api = context_->api();
+    const ContextScope scope(*context_);
+    CUDA_KERNEL_NODE_PARAMS node{};
+    check(api, api.cuGraphKernelNodeGetParams(kernels().at(0), &node), "cuGraphKernelNodeGetParams");
+    KernelUse use;
+    int static_bytes = 0;
+    check(api, api.cuFuncGetAttribute(&use.registers, CU_FUNC_ATTRIBUTE_NUM_REGS, node.func), "cuFuncGetAttribute",
+          "registers");
+    check(api, api.cuFuncGetAttribute(&use.local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, node.func),
+          "cuFuncGetAttribute", "local memory");
+    check(api, api.cuFuncGetAttribute(&static_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, node.func),
+          "cuFuncGetAttribute", "shared memory");
+    use.shared_bytes = static_bytes + static_cast<int>(node.sharedMemBytes);
+    return use;
+}
+
 void CallGraph::replay() const {
     const DriverApi& api = context_->api();
     const ContextScope scope(*context_);

@@ -34,6 +34,13 @@ class Stream {
     CUstream handle_ = nullptr;
 };
 
+/// What a kernel takes of a multiprocessor, as the driver reports it for the loaded code.
+struct KernelUse {
+    int registers = 0;     // of a thread
+    int local_bytes = 0;   // of a thread: spills, and arrays that found no registers
+    int shared_bytes = 0;  // of a CTA, static and dynamic
+};
+
 class CallGraph {
   public:
     /// Captures record(i) on `stream` for i = 0 .. calls - 1 and instantiates the graph. Throws DRIVER_ERROR and what
@@ -47,6 +54,8 @@ class CallGraph {
     CUgraphExec executable() const { return executable_; }
     /// The kernel launches in the order of capture, a whole number of them for each call.
     std::vector<CUgraphNode> kernels() const;
+
+    KernelUse kernel_use() const;
 
     /// Replays the graph once and waits.
     void replay() const;

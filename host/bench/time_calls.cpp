@@ -43,6 +43,7 @@ CallTimes time_calls(const Stream& stream, nvfp4r_router* router, const nvfp4r_s
                               [&](uint32_t i) { route_or_fail(router, tensors.call(i, stream.handle())); });
         judge_graph(graph, tensors, judge);
         times.warm = graph.time(effort.samples);
+        times.kernel = graph.kernel_use();
         bytes += gate_bytes(*context, graph);
     }
     times.copies = static_cast<uint32_t>(std::max<uint64_t>(2, (effort.rotated_bytes + bytes - 1) / bytes));

@@ -18,7 +18,8 @@ struct Effort {
 };
 
 struct CallTimes {
-    Spread warm, cold;    // of one call on the GPU
+    Spread warm, cold;  // of one call on the GPU
+    KernelUse kernel;
     uint32_t copies = 0;  // of gate and tokens, in the cold round
 };
 

@@ -47,8 +47,10 @@ struct Options {
     SettingsOptions settings;
 };
 
-constexpr Column kColumns[] = {{"tokens", "M"},     {"warm", "WARM us"}, {"cold", "COLD us"}, {"spread", "SPREAD"},
-                               {"host", "HOST us"}, {"tile", "TILE"},    {"ctas", "CTAS"},    {"source", "KERNEL"}};
+constexpr Column kColumns[] = {
+    {"tokens", "M"},          {"warm", "WARM us"},        {"cold", "COLD us"}, {"spread", "SPREAD"},
+    {"host", "HOST us"},      {"tile", "TILE"},           {"ctas", "CTAS"},    {"registers", "REGS"},
+    {"local_bytes", "LOCAL"}, {"shared_bytes", "SHARED"}, {"source", "KERNEL"}};
 constexpr Column kPdlColumns[] = {{"tokens", "M"},
                                   {"warm", "WARM us"},
                                   {"cold", "COLD us"},
@@ -58,6 +60,9 @@ constexpr Column kPdlColumns[] = {{"tokens", "M"},
                                   {"host", "HOST us"},
                                   {"tile", "TILE"},
                                   {"ctas", "CTAS"},
+                                  {"registers", "REGS"},
+                                  {"local_bytes", "LOCAL"},
+                                  {"shared_bytes", "SHARED"},
                                   {"source", "KERNEL"}};
 
 uint32_t gate_terms(nvfp4r_precision precision) {
@@ -239,6 +244,9 @@ class Bench {
         Json result = described(tokens);
         const bench::CallTimes times = time(router_.get());
         result["copies"] = times.copies;
+        result["registers"] = times.kernel.registers;
+        result["local_bytes"] = times.kernel.local_bytes;
+        result["shared_bytes"] = times.kernel.shared_bytes;
         result["warm"] = spread_json(times.warm);
         result["cold"] = spread_json(times.cold);
         if (dependent) {

@@ -158,6 +158,7 @@ TEST_CASE("bench checks before it times, rotates the gate, and says whose clock 
         for (const nlohmann::json& row : report.at("results")) {
             CHECK(row.at("checked_rows") == row.at("tokens"));
             CHECK(row.at("copies") >= 2);
+            CHECK(row.at("shared_bytes") > 0);
             for (const char* time : {"warm", "cold", "pdl_warm", "pdl_cold", "host"}) {
                 INFO(time);
                 CHECK(row.at(time).at("lowest_us") > 0.0);

@@ -22,20 +22,17 @@ std::vector<uint32_t> simulated_bits(const GpuCase& c, sim::Policy policy, uint6
     return logit_bits(c, options);
 }
 
-/// Every precision with every kind of tokens: one call of the decode kernel and one of the batch kernel.
-std::vector<GpuCase> small_cases() {
+/// Every kind of tokens: one call of the decode kernel and one of the batch kernel.
+std::vector<GpuCase> small_cases(nvfp4r_precision precision) {
     std::vector<GpuCase> cases;
-    for (const nvfp4r_precision precision :
-         {NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2, NVFP4R_PRECISION_NVFP4X3, NVFP4R_PRECISION_NVFP4_W,
-          NVFP4R_PRECISION_NVFP4X2_W, NVFP4R_PRECISION_BF16})
-        for (const nvfp4r_dtype type : {NVFP4R_BF16, NVFP4R_F16, NVFP4R_F32, NVFP4R_E2M1})
-            for (const int64_t tokens : {5, 70}) {
-                GpuCase c = gpu_case(40, 272, 5, NVFP4R_SCORE_SIGMOID, precision);
-                c.hidden_type = type;
-                c.tokens = tokens;
-                c.name += " type " + std::to_string(type) + ", M " + std::to_string(tokens);
-                cases.push_back(c);
-            }
+    for (const nvfp4r_dtype type : {NVFP4R_BF16, NVFP4R_F16, NVFP4R_F32, NVFP4R_E2M1})
+        for (const int64_t tokens : {5, 70}) {
+            GpuCase c = gpu_case(40, 272, 5, NVFP4R_SCORE_SIGMOID, precision);
+            c.hidden_type = type;
+            c.tokens = tokens;
+            c.name += " type " + std::to_string(type) + ", M " + std::to_string(tokens);
+            cases.push_back(c);
+        }
     return cases;
 }
 
@@ -51,9 +48,7 @@ bool is_hopper() {
     return major == 9 && multiprocessors == kMultiprocessors;
 }
 
-}  // namespace
-
-TEST_CASE("an H200 and the simulator give the same logits, bit for bit", "[kernel][cuda][sim]") {
+void compare_bits(nvfp4r_precision precision) {
     if (const std::string missing = cuda_missing(); !missing.empty()) {
         WARN("skipped: " << missing);
         return;
@@ -64,10 +59,32 @@ TEST_CASE("an H200 and the simulator give the same logits, bit for bit", "[kerne
     }
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = NVFP4R_DEVICE_CUDA;
-    for (const GpuCase& c : small_cases()) {
+    for (const GpuCase& c : small_cases(precision)) {
         INFO(c.name);
         CHECK(logit_bits(c, options) == simulated_bits(c, sim::Policy::random, 1));
     }
+}
+
+}  // namespace
+
+// A test case for each precision: scripts/h200 runs them side by side.
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4", "[kernel][cuda][sim]") {
+    compare_bits(NVFP4R_PRECISION_NVFP4);
+}
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4x2", "[kernel][cuda][sim]") {
+    compare_bits(NVFP4R_PRECISION_NVFP4X2);
+}
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4x3", "[kernel][cuda][sim]") {
+    compare_bits(NVFP4R_PRECISION_NVFP4X3);
+}
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4-w", "[kernel][cuda][sim]") {
+    compare_bits(NVFP4R_PRECISION_NVFP4_W);
+}
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4x2-w", "[kernel][cuda][sim]") {
+    compare_bits(NVFP4R_PRECISION_NVFP4X2_W);
+}
+TEST_CASE("an H200 and the simulator give the same logits: bf16", "[kernel][cuda][sim]") {
+    compare_bits(NVFP4R_PRECISION_BF16);
 }
 
 TEST_CASE("the simulated Hopper kernels' logits do not depend on the schedule", "[kernel][sim]") {
