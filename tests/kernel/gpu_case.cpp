@@ -395,27 +395,6 @@ std::string run_plain_case(const GpuCase& c) {
     return "";
 }
 
-std::string compare_with_simulator(const GpuCase& c) {
-    const Tensors tensors = make_tensors(c);
-    nvfp4r_gate* gate = make_gate(c, tensors);
-    nvfp4r_router_options options = c.options;
-    Outputs gpu, simulated;
-    options.device = NVFP4R_DEVICE_CUDA;
-    std::string failure = route(c, tensors, gate, options, gpu);
-    options.device = NVFP4R_DEVICE_SIM;
-    if (failure.empty()) failure = route(c, tensors, gate, options, simulated);
-    nvfp4r_gate_destroy(gate);
-    size_t differing = 0;
-    for (size_t i = 0; i < gpu.logits.size(); ++i) {
-        const float a = gpu.logits[i], b = simulated.logits[i];
-        if (std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b))) continue;
-        if (differing++ == 0) failure += fmt::format("logit {}: {} on the GPU, {} simulated; ", i, a, b);
-    }
-    if (differing != 0) failure += fmt::format("{} of {} logits differ; ", differing, gpu.logits.size());
-    if (gpu.ids != simulated.ids) failure += "ids differ";
-    return failure;
-}
-
 std::string run_gpu_case(const GpuCase& c) {
     const Tensors tensors = make_tensors(c);
     nvfp4r_gate* gate = make_gate(c, tensors);

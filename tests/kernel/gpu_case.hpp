@@ -37,10 +37,6 @@ GpuCase preset_case(const char* preset, int64_t tokens, nvfp4r_precision precisi
 /// Runs the case; "" or the first difference from the contract.
 std::string run_gpu_case(const GpuCase& c);
 
-/// Routes on the GPU and on the simulator as it stands; "" when every logit has the same bits (NaN: any NaN) and the ids
-/// are the same.
-std::string compare_with_simulator(const GpuCase& c);
-
 /// The same for a call that asks for weights and ids alone, whose kernel has no code for options: ids as the CPU's, so the
 /// case must have no near ties, and weights close to the CPU's.
 std::string run_plain_case(const GpuCase& c);
