@@ -42,32 +42,51 @@ __device__ __forceinline__ unsigned long long take_ticket(const RouterParams& p,
     return ptx::atom_relaxed_gpu_add_u64(p.tickets + tile.index, 1);
 }
 
-/// One partial sum. Every row of the tile is sent, padding or not, and the row's selecting CTA empties every packet again.
-__device__ __forceinline__ void send_packet(const RouterParams& p, const Tile& tile, unsigned token, unsigned slice,
-                                            unsigned expert, float sum) {
+__device__ __forceinline__ unsigned packet_word(float sum) {
     const unsigned word = __float_as_uint(sum);
-    ptx::st_relaxed_gpu_u32(packet(p, tile, token, slice, expert), word == kEmptyPacket ? kCanonicalNan : word);
+    return word == kEmptyPacket ? kCanonicalNan : word;
 }
 
-/// The sum of one expert's packets in slice order; false when kPatience polls did not find them all and `patient` is
-/// not set. All packets are read again together: waiting for them one by one costs a round trip each.
-__device__ __forceinline__ bool join_packets(const RouterParams& p, const Tile& tile, unsigned token, unsigned expert,
-                                             bool patient, float& sum) {
-    unsigned word[kPlan.slices];
+__device__ __forceinline__ bool is_complete(unsigned word) {
+    return word != kEmptyPacket;
+}
+
+__device__ __forceinline__ bool is_complete(const ptx::Words4& v) {
+    return is_complete(v.x) && is_complete(v.y) && is_complete(v.z) && is_complete(v.w);
+}
+
+/// Reads the packets of every slice, `load(s)` each, until none is empty; false when kPatience polls did not find them all and
+/// `patient` is not set. All are read again together: waiting for them one by one costs a round trip each.
+template <class Word, class Load>
+__device__ __forceinline__ bool await_packets(bool patient, Word (&word)[kPlan.slices], const Load& load) {
     for (unsigned polls = 0; patient || polls < kPatience; ++polls) {
         bool complete = true;
 #pragma unroll
-        for (unsigned s = 0; s < kPlan.slices; ++s)
-            word[s] = ptx::ld_relaxed_gpu_u32(packet(p, tile, token, s, expert));
+        for (unsigned s = 0; s < kPlan.slices; ++s) word[s] = load(s);
 #pragma unroll
-        for (unsigned s = 0; s < kPlan.slices; ++s) complete = complete && word[s] != kEmptyPacket;
-        if (!complete) continue;
-        sum = __uint_as_float(word[0]);
-#pragma unroll
-        for (unsigned s = 1; s < kPlan.slices; ++s) sum += __uint_as_float(word[s]);
-        return true;
+        for (unsigned s = 0; s < kPlan.slices; ++s) complete = complete && is_complete(word[s]);
+        if (complete) return true;
     }
     return false;
+}
+
+/// One partial sum. Every row of the tile is sent, padding or not, and the row's selecting CTA empties every packet again.
+__device__ __forceinline__ void send_packet(const RouterParams& p, const Tile& tile, unsigned token, unsigned slice,
+                                            unsigned expert, float sum) {
+    ptx::st_relaxed_gpu_u32(packet(p, tile, token, slice, expert), packet_word(sum));
+}
+
+/// The sum of one expert's packets in slice order; false as await_packets.
+__device__ __forceinline__ bool join_packets(const RouterParams& p, const Tile& tile, unsigned token, unsigned expert,
+                                             bool patient, float& sum) {
+    unsigned word[kPlan.slices];
+    if (!await_packets(patient, word,
+                       [&](unsigned s) { return ptx::ld_relaxed_gpu_u32(packet(p, tile, token, s, expert)); }))
+        return false;
+    sum = __uint_as_float(word[0]);
+#pragma unroll
+    for (unsigned s = 1; s < kPlan.slices; ++s) sum += __uint_as_float(word[s]);
+    return true;
 }
 
 /// Adds this CTA's token to those left for the last starter. False when that one has started: its ticket is the last

@@ -20,38 +20,22 @@ __device__ __forceinline__ ptx::Words4* packet_quad(const RouterParams& p, const
     return reinterpret_cast<ptx::Words4*>(p.mailbox) + (row * kPlan.slices + slice) * kExpertQuads + quad;
 }
 
-__device__ __forceinline__ unsigned packet_word(float sum) {
-    const unsigned word = __float_as_uint(sum);
-    return word == kEmptyPacket ? kCanonicalNan : word;
-}
-
-__device__ __forceinline__ bool is_complete(const ptx::Words4& v) {
-    return v.x != kEmptyPacket && v.y != kEmptyPacket && v.z != kEmptyPacket && v.w != kEmptyPacket;
-}
-
-/// Four experts' packets summed in slice order; false when kPatience polls did not find all and `patient` is not set.
+/// Four experts' packets summed in slice order; false as await_packets.
 __device__ __forceinline__ bool join_quad(const RouterParams& p, const Tile& tile, unsigned token, unsigned quad,
                                           bool patient, float4& sum) {
     ptx::Words4 word[kPlan.slices];
-    for (unsigned polls = 0; patient || polls < kPatience; ++polls) {
-        bool complete = true;
+    if (!await_packets(patient, word,
+                       [&](unsigned s) { return ptx::ld_relaxed_gpu_v4(packet_quad(p, tile, token, s, quad)); }))
+        return false;
+    sum = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-        for (unsigned s = 0; s < kPlan.slices; ++s)
-            word[s] = ptx::ld_relaxed_gpu_v4(packet_quad(p, tile, token, s, quad));
-#pragma unroll
-        for (unsigned s = 0; s < kPlan.slices; ++s) complete = complete && is_complete(word[s]);
-        if (!complete) continue;
-        sum = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-        for (unsigned s = 0; s < kPlan.slices; ++s) {
-            sum.x += __uint_as_float(word[s].x);
-            sum.y += __uint_as_float(word[s].y);
-            sum.z += __uint_as_float(word[s].z);
-            sum.w += __uint_as_float(word[s].w);
-        }
-        return true;
+    for (unsigned s = 0; s < kPlan.slices; ++s) {
+        sum.x += __uint_as_float(word[s].x);
+        sum.y += __uint_as_float(word[s].y);
+        sum.z += __uint_as_float(word[s].z);
+        sum.w += __uint_as_float(word[s].w);
     }
-    return false;
+    return true;
 }
 
 /// A share's packets into logits[place in the share * kStride + expert], then the mailbox empty again. False when the share was

@@ -177,9 +177,7 @@ void GpuRouter::launch(const nvfp4r_call& call, CUstream stream) {
     config.sharedMemBytes = plan.shared_bytes;
     config.hStream = stream;
     config.attrs = &attribute;
-    // The batch kernel gains little from an early start, and on an H200 two overlapping launches of it have once differed
-    // from two separate ones: it starts when its predecessor has ended.
-    config.numAttrs = programmatic_ && !plan.natural_gate ? 1 : 0;
+    config.numAttrs = programmatic_ && plan.early_start ? 1 : 0;
     // The Hopper kernel has one parameter and looks at no more.
     void* arguments[] = {&params, const_cast<CUtensorMap*>(&gate_.operand_map)};
     const int64_t rows_per_launch = int64_t{plan.tiles_per_launch} * plan.tile_tokens;

@@ -40,6 +40,7 @@ struct Plan {
     uint32_t shared_bytes = 0;         // dynamic
     uint32_t tiles_per_launch = 0;     // grid.y; more tokens take several launches
     uint64_t mailbox_words = 0;        // of one launch
+    bool early_start = true;           // programmatic launch: may start before its predecessor has ended
     bool natural_gate = false;         // Hopper: takes the gate packed in StepOrder::kNatural
     bool own_selectors = false;        // CTAs that only select may be added to each tile
     double estimate_ns = 0;            // Blackwell: of the band's largest call; 0: none made

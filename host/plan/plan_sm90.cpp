@@ -158,6 +158,9 @@ double batch_time(const KernelPlan& kernel, int64_t tokens, const DeviceLimits& 
 bool plan_batch(TokenBand band, const DeviceLimits& device, const TileWish& wish, Plan& plan) {
     plan.source = "router_sm90_batch.cu";
     plan.natural_gate = true;
+    // It gains little from an early start, and on an H200 two overlapping launches of it have once differed from two
+    // separate ones.
+    plan.early_start = false;
     KernelPlan& kernel = plan.kernel;
     kernel.expert_tiles = kWarpgroupExperts / kExpertTile;
     kernel.ctas_per_sm = 1;

@@ -7,6 +7,7 @@
 
 #include "bench/time_calls.hpp"
 #include "gpu_case.hpp"
+#include "random_router.hpp"
 #include "sim/driver/sim_driver.hpp"
 
 namespace {
@@ -29,30 +30,6 @@ using namespace nvfp4r;
 using namespace nvfp4r::test;
 
 namespace {
-
-struct Deleter {
-    void operator()(nvfp4r_router* router) const { nvfp4r_router_destroy(router); }
-};
-
-std::unique_ptr<nvfp4r_router, Deleter> make_router(const nvfp4r_settings& settings) {
-    std::vector<float> weight(size_t{settings.experts} * settings.hidden);
-    for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i % 7) - 3.0f;
-    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = settings.experts;
-    desc.hidden = settings.hidden;
-    desc.weight = weight.data();
-    desc.weight_type = NVFP4R_F32;
-    nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
-    options.device = NVFP4R_DEVICE_SIM;
-    nvfp4r_gate* gate = nullptr;
-    nvfp4r_router* router = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
-    const nvfp4r_status status = nvfp4r_router_create(gate, &settings, &options, &router);
-    nvfp4r_gate_destroy(gate);
-    INFO(nvfp4r_last_error());
-    REQUIRE(status == NVFP4R_OK);
-    return std::unique_ptr<nvfp4r_router, Deleter>(router);
-}
 
 /// The fewest allocations of several runs: a queue of the simulator that grows now and then does not count.
 template <class Work>
@@ -79,7 +56,9 @@ TEST_CASE("a call on device memory allocates nothing on the heap", "[kernel][sim
     REQUIRE(allocations == before + 1);  // the counter counts
 
     const nvfp4r_settings settings = gpu_case(16, 128, 2).settings;
-    const auto router = make_router(settings);
+    nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
+    options.device = NVFP4R_DEVICE_SIM;
+    const Router router = random_router(settings, options);
     const auto context = std::make_shared<GpuContext>(sim_driver(), 0);
     const bench::Stream stream(context);
     constexpr int64_t kTokens = 3;

@@ -338,6 +338,17 @@ std::string compare(const GpuCase& c, const Tensors& t, const Outputs& gpu, cons
     return "";
 }
 
+/// The case on the device that it names and on the CPU.
+std::string route_both(const GpuCase& c, const Tensors& tensors, bool plain, Outputs& device, Outputs& cpu) {
+    nvfp4r_gate* gate = make_gate(c, tensors);
+    nvfp4r_router_options cpu_options = NVFP4R_ROUTER_OPTIONS_INIT;
+    cpu_options.device = NVFP4R_DEVICE_CPU;
+    std::string failure = route(c, tensors, gate, c.options, device, plain);
+    if (failure.empty()) failure = route(c, tensors, gate, cpu_options, cpu, plain);
+    nvfp4r_gate_destroy(gate);
+    return failure;
+}
+
 }  // namespace
 
 std::string cuda_missing() {
@@ -377,15 +388,8 @@ GpuCase preset_case(const char* preset, int64_t tokens, nvfp4r_precision precisi
 }
 
 std::string run_plain_case(const GpuCase& c) {
-    const Tensors tensors = make_tensors(c);
-    nvfp4r_gate* gate = make_gate(c, tensors);
     Outputs gpu, cpu;
-    nvfp4r_router_options cpu_options = NVFP4R_ROUTER_OPTIONS_INIT;
-    cpu_options.device = NVFP4R_DEVICE_CPU;
-    std::string failure = route(c, tensors, gate, c.options, gpu, true);
-    if (failure.empty()) failure = route(c, tensors, gate, cpu_options, cpu, true);
-    nvfp4r_gate_destroy(gate);
-    if (!failure.empty()) return failure;
+    if (const std::string failure = route_both(c, make_tensors(c), true, gpu, cpu); !failure.empty()) return failure;
     for (size_t i = 0; i < static_cast<size_t>(c.tokens) * c.settings.top_k; ++i) {
         if (out_id(c, gpu, i) != out_id(c, cpu, i))
             return fmt::format("slot {}: id {} instead of {}", i, out_id(c, gpu, i), out_id(c, cpu, i));
@@ -397,15 +401,9 @@ std::string run_plain_case(const GpuCase& c) {
 
 std::string run_gpu_case(const GpuCase& c) {
     const Tensors tensors = make_tensors(c);
-    nvfp4r_gate* gate = make_gate(c, tensors);
     Outputs gpu, cpu;
-    nvfp4r_router_options cpu_options = NVFP4R_ROUTER_OPTIONS_INIT;
-    cpu_options.device = NVFP4R_DEVICE_CPU;
-    std::string failure = route(c, tensors, gate, c.options, gpu);
-    if (failure.empty()) failure = route(c, tensors, gate, cpu_options, cpu);
-    nvfp4r_gate_destroy(gate);
-    if (failure.empty()) failure = compare(c, tensors, gpu, cpu);
-    return failure;
+    const std::string failure = route_both(c, tensors, false, gpu, cpu);
+    return failure.empty() ? compare(c, tensors, gpu, cpu) : failure;
 }
 
 std::vector<uint32_t> logit_bits(const GpuCase& c, const nvfp4r_router_options& options) {

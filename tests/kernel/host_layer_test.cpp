@@ -8,6 +8,7 @@
 #include "format/number.hpp"
 #include "gpu_case.hpp"
 #include "gpu_memory.hpp"
+#include "random_router.hpp"
 
 using namespace nvfp4r;
 using namespace nvfp4r::test;
@@ -16,33 +17,11 @@ namespace {
 
 constexpr uint32_t kExperts = 64, kHidden = 256, kTopK = 4;
 
-struct RouterDeleter {
-    void operator()(nvfp4r_router* router) const { nvfp4r_router_destroy(router); }
-};
-using Router = std::unique_ptr<nvfp4r_router, RouterDeleter>;
-
 Router make_router(uint32_t experts, uint32_t hidden, uint32_t top_k, bool programmatic = false) {
-    std::mt19937 random(11);
-    std::normal_distribution<float> normal;
-    std::vector<float> weight(size_t{experts} * hidden);
-    for (float& v : weight) v = 0.1f * normal(random);
-    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = experts;
-    desc.hidden = hidden;
-    desc.weight = weight.data();
-    desc.weight_type = NVFP4R_F32;
-    const nvfp4r_settings settings = gpu_case(experts, hidden, top_k).settings;
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = NVFP4R_DEVICE_CUDA;
     options.programmatic_launch = programmatic;
-    nvfp4r_gate* gate = nullptr;
-    nvfp4r_router* router = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
-    const nvfp4r_status status = nvfp4r_router_create(gate, &settings, &options, &router);
-    nvfp4r_gate_destroy(gate);
-    INFO(nvfp4r_last_error());
-    REQUIRE(status == NVFP4R_OK);
-    return Router(router);
+    return random_router(gpu_case(experts, hidden, top_k).settings, options);
 }
 
 std::vector<uint16_t> random_rows(int64_t tokens, uint32_t hidden, uint32_t seed) {
