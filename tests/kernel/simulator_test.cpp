@@ -98,13 +98,12 @@ TEST_CASE("the Hopper batch kernel touches no register that wgmma still owns", "
     for (const nvfp4r_precision precision :
          {NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2, NVFP4R_PRECISION_NVFP4X3, NVFP4R_PRECISION_NVFP4_W,
           NVFP4R_PRECISION_NVFP4X2_W, NVFP4R_PRECISION_BF16})
-        for (const uint32_t experts : {64u, 200u, 384u})
-            for (const uint32_t hidden : {272u, 1040u})
-                for (const int64_t tokens : {70, 300}) {
-                    GpuCase c = gpu_case(experts, hidden, 6, NVFP4R_SCORE_SIGMOID, precision);
-                    c.tokens = tokens;
-                    require_right(c);
-                }
+        for (const uint32_t experts : {64u, 200u})
+            for (const uint32_t hidden : {272u, 1040u}) {
+                GpuCase c = gpu_case(experts, hidden, 6, NVFP4R_SCORE_SIGMOID, precision);
+                c.tokens = 70;
+                require_right(c);
+            }
 }
 
 TEST_CASE("the Hopper kernels are right under every scheduling policy", "[kernel][sim][.long]") {
