@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,12 @@ struct CliResult {
     int exit_code = -1;  // 128 + signal when the process was killed
     std::string out, err;
 
-    nlohmann::json json() const { return nlohmann::json::parse(out); }
+    /// `out` as JSON; lives as long as this object.
+    const nlohmann::json& json() const {
+        if (!parsed) parsed = nlohmann::json::parse(out);
+        return *parsed;
+    }
+    mutable std::optional<nlohmann::json> parsed = std::nullopt;
 };
 
 /// Runs the nvfp4-router beside the test binary. `environment`: "NAME=value", added to this process's own.

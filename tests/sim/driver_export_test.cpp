@@ -120,8 +120,16 @@ TEST_CASE("a C program links against the simulator in place of libcuda", "[sim][
            "64);\n"
            "  printf(\"result %d devices %d memory %d\\n\", r, n, p != 0); return r; }\n";
     const std::string binary = (folder / "main").string();
+    // The library of a sanitized build needs its runtime loaded first: the program brings it.
+#if defined(__SANITIZE_ADDRESS__)
+    const std::string compiler = "cc -fsanitize=address";
+#elif defined(__SANITIZE_THREAD__)
+    const std::string compiler = "cc -fsanitize=thread";
+#else
+    const std::string compiler = "cc";
+#endif
     const std::string built =
-        output_of("cc -o " + binary + " " + (folder / "main.c").string() + " " + library().string());
+        output_of(compiler + " -o " + binary + " " + (folder / "main.c").string() + " " + library().string());
     CHECK_THAT(output_of("NVFP4R_SIM_DEVICES=2 LD_LIBRARY_PATH=" + (build_folder() / "sim").string() + " " + binary),
                Contains("result 0 devices 2 memory 1"));
     INFO(built);
