@@ -5,8 +5,8 @@
 //
 // | warp      | does                                                   | waits for                                  |
 // |-----------|--------------------------------------------------------|--------------------------------------------|
-// | 0, lane 0 | gate codes (TMA tensor) and scales (TMA bulk) to stages | empty[stage]; not for the previous kernel  |
-// | 1, lane 0 | scales to TMEM, multiplies, frees stages, signals end   | gate_full[stage], tokens_full[stage]       |
+// | 0, a lane | gate codes (TMA tensor) and scales (TMA bulk) to stages | empty[stage]; not for the previous kernel  |
+// | 1, a lane | scales to TMEM, multiplies, frees stages, signals end   | gate_full[stage], tokens_full[stage]       |
 // | 2         | allocates and frees TMEM                                | the CTA barriers around the work           |
 // | 4 ..      | tokens to NVFP4 in shared memory, then accumulators out | griddepcontrol.wait, empty[stage], done    |
 // | all       | join, score, select, write (join.cuh, select.cuh)       | packets of the tile's other CTAs           |
@@ -26,6 +26,7 @@
 #include "isa/memory.cuh"
 #include "isa/tcgen05.cuh"
 #include "isa/tma.cuh"
+#include "isa/warp.cuh"
 #include "join.cuh"
 #include "select.cuh"
 #include "token_tile.cuh"
@@ -153,7 +154,7 @@ __device__ __forceinline__ void load_gate(const RouterParams& p, const ptx::Tens
         const Turn turn = turn_of(i);
         const unsigned k_stage = work.first_stage + i, steps = steps_of(k_stage);
         const unsigned full = barriers.gate_full + turn.stage * kBarrierBytes;
-        ptx::mbarrier_wait_parity(barriers.empty + turn.stage * kBarrierBytes, turn.parity ^ 1);
+        if (i >= kPlan.stages) ptx::mbarrier_wait_parity(barriers.empty + turn.stage * kBarrierBytes, turn.parity ^ 1);
         const unsigned scale_bytes = kScaled ? steps * kScaleAtom : 0;
         ptx::mbarrier_arrive_expect_tx(full, kPlan.gate_planes * blocks * (kGateTileBytes + scale_bytes));
         const unsigned stage = ring + turn.stage * kStageBytes;
@@ -223,7 +224,7 @@ __device__ __forceinline__ void multiply(const Work& work, unsigned ring, const 
                     }
                 }
             }
-        ptx::tcgen05_commit(barriers.empty + turn.stage * kBarrierBytes);
+        if (i + kPlan.stages < work.stage_count) ptx::tcgen05_commit(barriers.empty + turn.stage * kBarrierBytes);
     }
     ptx::tcgen05_commit(barriers.done);
 }
@@ -423,7 +424,7 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, 1)
 
     // The ring's first turn needs no stage freed, so the gate is on its way before the previous kernel ends.
     const unsigned at_once = min(kPlan.stages, work.stage_count);
-    if (warp == kLoadWarp && lane == 0) load_gate(p, gate, work, 0, at_once, ring_address, barriers);
+    if (warp == kLoadWarp && ptx::elect_sync()) load_gate(p, gate, work, 0, at_once, ring_address, barriers);
     ptx::griddepcontrol_launch_dependents();
     ptx::griddepcontrol_wait();
     unsigned long long ticket = 0;
@@ -431,8 +432,9 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, 1)
         if (thread == 0) ticket = take_ticket(p, tile);
     find_token_scales<kThreads>(p, shared.token_scale, tile, thread);
 
-    if (warp == kLoadWarp && lane == 0) load_gate(p, gate, work, at_once, work.stage_count, ring_address, barriers);
-    if (warp == kMultiplyWarp && lane == 0) multiply(work, ring_address, barriers, tmem);
+    if (warp == kLoadWarp && ptx::elect_sync())
+        load_gate(p, gate, work, at_once, work.stage_count, ring_address, barriers);
+    if (warp == kMultiplyWarp && ptx::elect_sync()) multiply(work, ring_address, barriers, tmem);
     if (warp >= kFirstTokenWarp) {
         write_tokens(p, shared, ring, tile, work, barriers, thread - kFirstTokenWarp * kWarp);
         if (p.global_scales_out && kPlan.quantise_tokens && blockIdx.x == 0)

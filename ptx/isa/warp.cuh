@@ -17,4 +17,13 @@ __device__ __forceinline__ unsigned redux_sync_max_u32(unsigned v) {
     return r;
 }
 
+/// elect.sync (9.7.13.14): true in one lane, the same in every call. The compiler knows that one lane is left and issues
+/// a tcgen05 instruction as it stands; behind a compare of lane numbers it puts each in a loop over the lanes.
+__device__ __forceinline__ bool elect_sync() {
+    unsigned elected;
+    asm volatile("{\n\t.reg .pred elected;\n\telect.sync _|elected, 0xffffffff;\n\tselp.u32 %0, 1, 0, elected;\n\t}"
+                 : "=r"(elected)::"memory");
+    return elected != 0;
+}
+
 }  // namespace nvfp4r::ptx
