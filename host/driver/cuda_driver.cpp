@@ -58,6 +58,7 @@ void* versioned_symbol(decltype(&::cuGetProcAddress) get_proc_address, const cha
 DriverApi bind_driver(const std::function<void*(const char*)>& symbol, const std::string& origin) {
     DriverApi api;
     api.origin = origin;
+    api.simulated = symbol("nvfp4r_sim_last_report") != nullptr;
     // These exist under their plain names in every driver; the error texts are needed before anything can fail.
     api.cuGetErrorName = plain_symbol<decltype(api.cuGetErrorName)>(symbol, "cuGetErrorName", origin);
     api.cuGetErrorString = plain_symbol<decltype(api.cuGetErrorString)>(symbol, "cuGetErrorString", origin);

@@ -20,8 +20,9 @@ struct DriverApi {
 #define NVFP4R_MEMBER(name) decltype(&::name) name = nullptr;
     NVFP4R_DRIVER_ENTRIES(NVFP4R_MEMBER)
 #undef NVFP4R_MEMBER
-    std::string origin;  // file name of the library, or "simulator"
-    int version = 0;     // of the driver: 1000 * major + 10 * minor
+    std::string origin;      // file name of the library, or "simulator"
+    int version = 0;         // of the driver: 1000 * major + 10 * minor
+    bool simulated = false;  // the simulator, in this library or as libcuda_sim.so: it runs PTX and no cubin
 };
 
 /// The oldest driver with everything the table asks for: clusters, kernels of libraries and tensor maps came with

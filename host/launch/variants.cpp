@@ -9,14 +9,6 @@
 #include "plan/kernel_request.hpp"
 
 namespace nvfp4r {
-namespace {
-
-/// The simulator runs PTX, and nothing else.
-bool is_simulator(const DriverApi& api) {
-    return &api == &sim_driver();
-}
-
-}  // namespace
 
 VariantSet::~VariantSet() {
     const DriverApi& api = context_->api();
@@ -94,7 +86,7 @@ std::unique_ptr<Variant> VariantSet::make(const Key& key) const {
 
     const ContextScope scope(*context_);
     const RelaxedCapture relaxed(api);
-    check(api, api.cuModuleLoadData(&variant->module, is_simulator(api) ? kernel.ptx.data() : kernel.cubin.data()),
+    check(api, api.cuModuleLoadData(&variant->module, api.simulated ? kernel.ptx.data() : kernel.cubin.data()),
           "cuModuleLoadData", "{} for {}", plan.source, request.arch);
     try {
         check(api, api.cuModuleGetFunction(&variant->function, variant->module, kKernelEntry), "cuModuleGetFunction");

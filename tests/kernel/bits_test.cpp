@@ -68,22 +68,22 @@ void compare_bits(nvfp4r_precision precision) {
 }  // namespace
 
 // A test case for each precision: scripts/h200 runs them side by side.
-TEST_CASE("an H200 and the simulator give the same logits: nvfp4", "[kernel][cuda][sim]") {
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4", "[kernel][cuda][sim][bits]") {
     compare_bits(NVFP4R_PRECISION_NVFP4);
 }
-TEST_CASE("an H200 and the simulator give the same logits: nvfp4x2", "[kernel][cuda][sim]") {
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4x2", "[kernel][cuda][sim][bits]") {
     compare_bits(NVFP4R_PRECISION_NVFP4X2);
 }
-TEST_CASE("an H200 and the simulator give the same logits: nvfp4x3", "[kernel][cuda][sim]") {
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4x3", "[kernel][cuda][sim][bits]") {
     compare_bits(NVFP4R_PRECISION_NVFP4X3);
 }
-TEST_CASE("an H200 and the simulator give the same logits: nvfp4-w", "[kernel][cuda][sim]") {
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4-w", "[kernel][cuda][sim][bits]") {
     compare_bits(NVFP4R_PRECISION_NVFP4_W);
 }
-TEST_CASE("an H200 and the simulator give the same logits: nvfp4x2-w", "[kernel][cuda][sim]") {
+TEST_CASE("an H200 and the simulator give the same logits: nvfp4x2-w", "[kernel][cuda][sim][bits]") {
     compare_bits(NVFP4R_PRECISION_NVFP4X2_W);
 }
-TEST_CASE("an H200 and the simulator give the same logits: bf16", "[kernel][cuda][sim]") {
+TEST_CASE("an H200 and the simulator give the same logits: bf16", "[kernel][cuda][sim][bits]") {
     compare_bits(NVFP4R_PRECISION_BF16);
 }
 

@@ -21,13 +21,13 @@ void require_right(const GpuCase& c) {
 
 }  // namespace
 
-TEST_CASE("a GPU routes every preset", "[kernel][cuda]") {
+TEST_CASE("a GPU routes every preset", "[kernel][cuda][differential]") {
     if (skip_without_gpu()) return;
     for (uint32_t i = 0; i < nvfp4r_preset_count(); ++i)
         for (const int64_t tokens : {1, 5, 16, 40}) require_right(preset_case(nvfp4r_preset_name(i), tokens));
 }
 
-TEST_CASE("a GPU multiplies in every precision and with every kind of tokens", "[kernel][cuda]") {
+TEST_CASE("a GPU multiplies in every precision and with every kind of tokens", "[kernel][cuda][differential]") {
     if (skip_without_gpu()) return;
     for (const nvfp4r_precision precision :
          {NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_NVFP4X2, NVFP4R_PRECISION_NVFP4X3, NVFP4R_PRECISION_NVFP4_W,
@@ -42,7 +42,7 @@ TEST_CASE("a GPU multiplies in every precision and with every kind of tokens", "
             }
 }
 
-TEST_CASE("A18 A19 A20 a GPU takes every number of experts, k and hidden size", "[kernel][cuda]") {
+TEST_CASE("A18 A19 A20 a GPU takes every number of experts, k and hidden size", "[kernel][cuda][differential]") {
     if (skip_without_gpu()) return;
     const uint32_t shapes[][3] = {{1, 64, 1},      {2, 16, 2},     {3, 48, 2},      {8, 16, 8},      {31, 80, 7},
                                   {33, 112, 8},    {40, 64, 8},    {100, 240, 3},   {144, 2880, 8},  {160, 5120, 8},
@@ -56,7 +56,7 @@ TEST_CASE("A18 A19 A20 a GPU takes every number of experts, k and hidden size", 
         }
 }
 
-TEST_CASE("a GPU reads rows of any stride and alignment", "[kernel][cuda]") {
+TEST_CASE("a GPU reads rows of any stride and alignment", "[kernel][cuda][differential]") {
     if (skip_without_gpu()) return;
     for (const nvfp4r_dtype type : {NVFP4R_BF16, NVFP4R_F16, NVFP4R_F32, NVFP4R_E2M1})
         for (const int64_t padding : {0, 8, 2, 30}) {
@@ -70,7 +70,7 @@ TEST_CASE("a GPU reads rows of any stride and alignment", "[kernel][cuda]") {
         }
 }
 
-TEST_CASE("a GPU keeps the contract's extras", "[kernel][cuda]") {
+TEST_CASE("a GPU keeps the contract's extras", "[kernel][cuda][differential]") {
     if (skip_without_gpu()) return;
     const auto base = [] {
         GpuCase c = gpu_case(64, 256, 6, NVFP4R_SCORE_SIGMOID);
@@ -122,7 +122,7 @@ TEST_CASE("a GPU keeps the contract's extras", "[kernel][cuda]") {
     for (const GpuCase& c : cases) require_right(c);
 }
 
-TEST_CASE("a GPU keeps every row of large batches", "[kernel][cuda]") {
+TEST_CASE("a GPU keeps every row of large batches", "[kernel][cuda][differential]") {
     if (skip_without_gpu()) return;
     for (const int64_t tokens : {64, 65, 256, 257, 2048, 2049, 5000}) {
         GpuCase c = gpu_case(256, 512, 8);

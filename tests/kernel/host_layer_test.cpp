@@ -115,7 +115,7 @@ bool skip_without_gpu() {
 
 }  // namespace
 
-TEST_CASE("A61 a launch follows the work before it on the caller's stream", "[kernel][cuda]") {
+TEST_CASE("A61 a launch follows the work before it on the caller's stream", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     const Router router = make_router(kExperts, kHidden, kTopK);
@@ -134,7 +134,7 @@ TEST_CASE("A61 a launch follows the work before it on the caller's stream", "[ke
     CHECK(call.answer() == wanted);
 }
 
-TEST_CASE("A62 the first call of a router may be captured, and replays use new inputs", "[kernel][cuda]") {
+TEST_CASE("A62 the first call of a router may be captured, and replays use new inputs", "[kernel][cuda][host][graph]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     for (const bool prepared : {true, false}) {
@@ -158,7 +158,7 @@ TEST_CASE("A62 the first call of a router may be captured, and replays use new i
     }
 }
 
-TEST_CASE("one router serves several threads and streams at once", "[kernel][cuda][threads]") {
+TEST_CASE("one router serves several threads and streams at once", "[kernel][cuda][host][threads]") {
     if (skip_without_gpu()) return;
     constexpr uint32_t kThreads = 4, kRounds = 200;
     const TestGpu gpu;
@@ -185,7 +185,7 @@ TEST_CASE("one router serves several threads and streams at once", "[kernel][cud
     CHECK(wrong == std::vector<uint32_t>(kThreads, 0));
 }
 
-TEST_CASE("C53 the caller's current context stays what it was", "[kernel][cuda]") {
+TEST_CASE("C53 the caller's current context stays what it was", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
     const DriverApi& api = cuda_driver();
     CUcontext before = nullptr, after = nullptr;
@@ -205,7 +205,7 @@ TEST_CASE("C53 the caller's current context stays what it was", "[kernel][cuda]"
     CHECK(after == before);
 }
 
-TEST_CASE("C37 launches that depend programmatically on each other stay right", "[kernel][cuda]") {
+TEST_CASE("C37 launches that depend programmatically on each other stay right", "[kernel][cuda][host][pdl]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     const Router plain = make_router(256, 2048, 8), dependent = make_router(256, 2048, 8, true);
@@ -228,7 +228,7 @@ TEST_CASE("C37 launches that depend programmatically on each other stay right", 
     }
 }
 
-TEST_CASE("the same call gives the same bits on every run", "[kernel][cuda]") {
+TEST_CASE("the same call gives the same bits on every run", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     const Router router = make_router(384, 7168, 6);
@@ -244,7 +244,7 @@ TEST_CASE("the same call gives the same bits on every run", "[kernel][cuda]") {
     }
 }
 
-TEST_CASE("a batch-invariant router gives a row the same bits wherever it stands", "[kernel][cuda]") {
+TEST_CASE("a batch-invariant router gives a row the same bits wherever it stands", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
     GpuCase settings_only = gpu_case(256, 2048, 8);
     std::mt19937 random(11);
@@ -272,7 +272,7 @@ TEST_CASE("a batch-invariant router gives a row the same bits wherever it stands
     }
 }
 
-TEST_CASE("A25 A26 very large batches keep their last rows", "[kernel][cuda][.long]") {
+TEST_CASE("A25 A26 very large batches keep their last rows", "[kernel][cuda][host][.long]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     // 2^20 rows of 4096: element offsets pass 2^32.
@@ -297,7 +297,7 @@ TEST_CASE("A25 A26 very large batches keep their last rows", "[kernel][cuda][.lo
     }
 }
 
-TEST_CASE("A55 tokens may end where their memory ends", "[kernel][cuda]") {
+TEST_CASE("A55 tokens may end where their memory ends", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     constexpr uint64_t kGranule = uint64_t{2} << 20;  // of cuMemAlloc: what follows is not mapped

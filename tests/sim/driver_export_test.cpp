@@ -38,6 +38,7 @@ std::string output_of(const std::string& command) {
 TEST_CASE("the shared library binds as any driver and runs a kernel", "[sim][driver]") {
     const DriverApi api = open_driver(library().string());
     CHECK(api.version >= kOldestDriverVersion);
+    CHECK(api.simulated);  // so the library gives it PTX
     CUcontext context = nullptr;
     CUmodule module = nullptr;
     CUfunction put = nullptr;

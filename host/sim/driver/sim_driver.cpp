@@ -14,6 +14,7 @@ const DriverApi& sim_driver() {
 #undef NVFP4R_FILL
         table.origin = "simulator";
         table.version = sim::driver::kSimDriverVersion;
+        table.simulated = true;
         return table;
     }();
     return api;
