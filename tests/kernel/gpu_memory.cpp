@@ -2,8 +2,8 @@
 
 namespace nvfp4r::test {
 
-TestGpu::TestGpu()
-    : context(std::make_shared<GpuContext>(cuda_driver(), 0)), scope_(std::make_unique<ContextScope>(*context)) {}
+TestGpu::TestGpu(const DriverApi& api, int ordinal)
+    : context(std::make_shared<GpuContext>(api, ordinal)), scope_(std::make_unique<ContextScope>(*context)) {}
 
 CUgraphExec capture(const TestGpu& gpu, const std::function<void(CUstream)>& record) {
     const DriverApi& api = gpu.api();

@@ -9,10 +9,10 @@
 
 namespace nvfp4r::test {
 
-/// The primary context of GPU 0, current while this lives.
+/// The primary context of a GPU, current while this lives.
 class TestGpu {
   public:
-    TestGpu();
+    explicit TestGpu(const DriverApi& api = cuda_driver(), int ordinal = 0);
     const DriverApi& api() const { return context->api(); }
     std::shared_ptr<const GpuContext> context;
 

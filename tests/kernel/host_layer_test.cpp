@@ -1,14 +1,11 @@
 // The host layer on a real driver: streams, graphs, threads, contexts, edges of memory, very large M. Without a GPU these
 // tests say so and pass.
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <random>
 #include <thread>
 
-#include "format/number.hpp"
+#include "device_call.hpp"
 #include "gpu_case.hpp"
-#include "gpu_memory.hpp"
-#include "random_router.hpp"
 
 using namespace nvfp4r;
 using namespace nvfp4r::test;
@@ -17,95 +14,9 @@ namespace {
 
 constexpr uint32_t kExperts = 64, kHidden = 256, kTopK = 4;
 
-Router make_router(uint32_t experts, uint32_t hidden, uint32_t top_k, bool programmatic = false) {
-    nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
-    options.device = NVFP4R_DEVICE_CUDA;
-    options.programmatic_launch = programmatic;
-    return random_router(gpu_case(experts, hidden, top_k).settings, options);
+Router cuda_router(uint32_t experts, uint32_t hidden, uint32_t top_k) {
+    return make_router(NVFP4R_DEVICE_CUDA, experts, hidden, top_k);
 }
-
-std::vector<uint16_t> random_rows(int64_t tokens, uint32_t hidden, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
-    std::vector<uint16_t> x(static_cast<size_t>(tokens) * hidden);
-    for (uint16_t& v : x) v = f32_to_bf16(normal(random));
-    return x;
-}
-
-struct Answer {
-    std::vector<float> weights;
-    std::vector<int32_t> ids;
-    bool operator==(const Answer&) const = default;
-};
-
-Answer route_host(nvfp4r_router* router, const std::vector<uint16_t>& x, int64_t tokens, uint32_t top_k) {
-    Answer answer{std::vector<float>(tokens * top_k), std::vector<int32_t>(tokens * top_k)};
-    nvfp4r_call call = NVFP4R_CALL_INIT;
-    call.tokens = tokens;
-    call.hidden = x.data();
-    call.hidden_type = NVFP4R_BF16;
-    call.weights = answer.weights.data();
-    call.ids = answer.ids.data();
-    const nvfp4r_status status = nvfp4r_route(router, &call);
-    INFO(nvfp4r_last_error());
-    REQUIRE(status == NVFP4R_OK);
-    return answer;
-}
-
-/// Tensors of one device call.
-struct DeviceCall {
-    DeviceCall(const TestGpu& on, int64_t m, uint32_t hidden, uint32_t k)
-        : gpu(on),
-          tokens(m),
-          top_k(k),
-          x(on.context, static_cast<uint64_t>(m) * hidden * 2),
-          weights(on.context, static_cast<uint64_t>(m) * k * 4),
-          ids(on.context, static_cast<uint64_t>(m) * k * 4) {
-        call.tokens = m;
-        call.memory = NVFP4R_MEMORY_DEVICE;
-        call.hidden = x.as<void>();
-        call.hidden_type = NVFP4R_BF16;
-        call.weights = weights.as<void>();
-        call.ids = ids.as<void>();
-        poison();
-    }
-    void poison() const {
-        check(gpu.api(), gpu.api().cuMemsetD32(weights.address(), 0x7fc0dead, weights.bytes() / 4), "cuMemsetD32");
-        check(gpu.api(), gpu.api().cuMemsetD32(ids.address(), 0x7ffffff0, ids.bytes() / 4), "cuMemsetD32");
-    }
-    void fill(const std::vector<uint16_t>& rows) const {
-        check(gpu.api(), gpu.api().cuMemcpyHtoD(x.address(), rows.data(), rows.size() * 2), "cuMemcpyHtoD");
-    }
-    nvfp4r_status route(nvfp4r_router* router, CUstream stream) {
-        call.stream = stream;
-        return nvfp4r_route(router, &call);
-    }
-    Answer answer() const {
-        Answer a{std::vector<float>(tokens * top_k), std::vector<int32_t>(tokens * top_k)};
-        check(gpu.api(), gpu.api().cuCtxSynchronize(), "cuCtxSynchronize");
-        check(gpu.api(), gpu.api().cuMemcpyDtoH(a.weights.data(), weights.address(), a.weights.size() * 4),
-              "cuMemcpyDtoH");
-        check(gpu.api(), gpu.api().cuMemcpyDtoH(a.ids.data(), ids.address(), a.ids.size() * 4), "cuMemcpyDtoH");
-        return a;
-    }
-
-    const TestGpu& gpu;
-    int64_t tokens;
-    uint32_t top_k;
-    DeviceBuffer x, weights, ids;
-    nvfp4r_call call = NVFP4R_CALL_INIT;
-};
-
-struct Stream {
-    explicit Stream(const TestGpu& on) : gpu(on) {
-        check(gpu.api(), gpu.api().cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-    }
-    ~Stream() { gpu.api().cuStreamDestroy(handle); }
-    Stream(const Stream&) = delete;
-    Stream& operator=(const Stream&) = delete;
-    const TestGpu& gpu;
-    CUstream handle = nullptr;
-};
 
 bool skip_without_gpu() {
     const std::string missing = cuda_missing();
@@ -118,7 +29,7 @@ bool skip_without_gpu() {
 TEST_CASE("A61 a launch follows the work before it on the caller's stream", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
-    const Router router = make_router(kExperts, kHidden, kTopK);
+    const Router router = cuda_router(kExperts, kHidden, kTopK);
     const auto rows = random_rows(5, kHidden, 1);
     const Answer wanted = route_host(router.get(), rows, 5, kTopK);
     DeviceCall call(gpu, 5, kHidden, kTopK);
@@ -138,7 +49,7 @@ TEST_CASE("A62 the first call of a router may be captured, and replays use new i
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     for (const bool prepared : {true, false}) {
-        const Router router = make_router(kExperts, kHidden, kTopK);
+        const Router router = cuda_router(kExperts, kHidden, kTopK);
         if (prepared) REQUIRE(nvfp4r_router_prepare(router.get(), 16) == NVFP4R_OK);
         DeviceCall call(gpu, 9, kHidden, kTopK);
         nvfp4r_status status = NVFP4R_INTERNAL;
@@ -162,7 +73,7 @@ TEST_CASE("one router serves several threads and streams at once", "[kernel][cud
     if (skip_without_gpu()) return;
     constexpr uint32_t kThreads = 4, kRounds = 200;
     const TestGpu gpu;
-    const Router router = make_router(256, 2048, 8);
+    const Router router = cuda_router(256, 2048, 8);
     std::vector<uint32_t> wrong(kThreads, 0);
     std::vector<std::thread> threads;
     for (uint32_t t = 0; t < kThreads; ++t)
@@ -191,7 +102,7 @@ TEST_CASE("C53 the caller's current context stays what it was", "[kernel][cuda][
     CUcontext before = nullptr, after = nullptr;
     check(api, api.cuCtxSetCurrent(nullptr), "cuCtxSetCurrent");
     {
-        const Router router = make_router(kExperts, kHidden, kTopK);
+        const Router router = cuda_router(kExperts, kHidden, kTopK);
         route_host(router.get(), random_rows(3, kHidden, 1), 3, kTopK);
         check(api, api.cuCtxGetCurrent(&after), "cuCtxGetCurrent");
         CHECK(after == nullptr);
@@ -200,38 +111,15 @@ TEST_CASE("C53 the caller's current context stays what it was", "[kernel][cuda][
     CHECK(after == nullptr);
     const TestGpu gpu;
     check(api, api.cuCtxGetCurrent(&before), "cuCtxGetCurrent");
-    const Router router = make_router(kExperts, kHidden, kTopK);
+    const Router router = cuda_router(kExperts, kHidden, kTopK);
     check(api, api.cuCtxGetCurrent(&after), "cuCtxGetCurrent");
     CHECK(after == before);
-}
-
-TEST_CASE("C37 launches that depend programmatically on each other stay right", "[kernel][cuda][host][pdl]") {
-    if (skip_without_gpu()) return;
-    const TestGpu gpu;
-    const Router plain = make_router(256, 2048, 8), dependent = make_router(256, 2048, 8, true);
-    for (const int64_t tokens : {1, 16, 70}) {
-        DeviceCall a(gpu, tokens, 2048, 8), b(gpu, tokens, 2048, 8);
-        const auto first = random_rows(tokens, 2048, 5), second = random_rows(tokens, 2048, 6);
-        b.fill(second);
-        const DeviceBuffer source = upload(gpu.context, std::span(first));
-        const Stream stream(gpu);
-        for (uint32_t i = 0; i < 50; ++i) {
-            // A foreign producer writes the first call's tokens; the second follows the first at once.
-            check(gpu.api(),
-                  gpu.api().cuMemcpyDtoDAsync(a.x.address(), source.address(), first.size() * 2, stream.handle),
-                  "cuMemcpyDtoDAsync");
-            REQUIRE(a.route(dependent.get(), stream.handle) == NVFP4R_OK);
-            REQUIRE(b.route(dependent.get(), stream.handle) == NVFP4R_OK);
-        }
-        CHECK(a.answer() == route_host(plain.get(), first, tokens, 8));
-        CHECK(b.answer() == route_host(plain.get(), second, tokens, 8));
-    }
 }
 
 TEST_CASE("the same call gives the same bits on every run", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;
-    const Router router = make_router(384, 7168, 6);
+    const Router router = cuda_router(384, 7168, 6);
     const auto rows = random_rows(33, 7168, 9);
     DeviceCall call(gpu, 33, 7168, 6);
     call.fill(rows);
@@ -278,7 +166,7 @@ TEST_CASE("A25 A26 very large batches keep their last rows", "[kernel][cuda][hos
     // 2^20 rows of 4096: element offsets pass 2^32.
     for (const int64_t tokens : {int64_t{65536}, (int64_t{1} << 20) + 1}) {
         constexpr uint32_t kWide = 4096;
-        const Router router = make_router(kExperts, kWide, kTopK);
+        const Router router = cuda_router(kExperts, kWide, kTopK);
         DeviceCall call(gpu, tokens, kWide, kTopK);
         check(gpu.api(), gpu.api().cuMemsetD16(call.x.address(), 0x3c00, call.x.bytes() / 2), "cuMemsetD16");
         const auto tail = random_rows(3, kWide, 4);
@@ -301,7 +189,7 @@ TEST_CASE("A55 tokens may end where their memory ends", "[kernel][cuda][host]") 
     if (skip_without_gpu()) return;
     const TestGpu gpu;
     constexpr uint64_t kGranule = uint64_t{2} << 20;  // of cuMemAlloc: what follows is not mapped
-    const Router router = make_router(96, 720, 6);
+    const Router router = cuda_router(96, 720, 6);
     const auto rows = random_rows(7, 720, 3);
     const DeviceBuffer memory(gpu.context, kGranule);
     const CUdeviceptr at = memory.address() + kGranule - rows.size() * 2;
