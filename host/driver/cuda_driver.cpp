@@ -39,6 +39,8 @@ Function plain_symbol(const std::function<void*(const char*)>& symbol, const cha
     fail(result_status(result), "{}: cuInit: {}", api.origin, result_text(api, result));
 }
 
+constexpr int kCreateContextVersion = 12050;  // cuCtxCreate_v4
+
 void* versioned_symbol(decltype(&::cuGetProcAddress) get_proc_address, const char* name, const DriverApi& api) {
     void* address = nullptr;
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -79,6 +81,11 @@ DriverApi bind_driver(const std::function<void*(const char*)>& symbol, const std
     api.name = reinterpret_cast<decltype(api.name)>(versioned_symbol(get_proc_address, #name, api));
     NVFP4R_DRIVER_ENTRIES(NVFP4R_BIND)
 #undef NVFP4R_BIND
+    void* create = nullptr;
+    CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SUCCESS;
+    if (get_proc_address("cuCtxCreate", &create, kCreateContextVersion, CU_GET_PROC_ADDRESS_DEFAULT, &found) ==
+        CUDA_SUCCESS)
+        api.create_context = reinterpret_cast<decltype(api.create_context)>(create);
     return api;
 }
 

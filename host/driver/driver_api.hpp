@@ -20,6 +20,9 @@ struct DriverApi {
 #define NVFP4R_MEMBER(name) decltype(&::name) name = nullptr;
     NVFP4R_DRIVER_ENTRIES(NVFP4R_MEMBER)
 #undef NVFP4R_MEMBER
+    /// cuCtxCreate with CUctxCreateParams, which came with CUDA 12.5 and is the current form from 13.0 on; nullptr where the
+    /// driver is older. Headers before 13.0 give the name to another form.
+    CUresult (*create_context)(CUcontext*, CUctxCreateParams*, unsigned, CUdevice) = nullptr;
     std::string origin;      // file name of the library, or "simulator"
     int version = 0;         // of the driver: 1000 * major + 10 * minor
     bool simulated = false;  // the simulator, in this library or as libcuda_sim.so: it runs PTX and no cubin

@@ -258,7 +258,7 @@ typedef enum nvfp4r_cpu_arithmetic NVFP4R_INT_ENUM {
 typedef struct nvfp4r_router_options {
     size_t size;
     nvfp4r_device device;
-    int32_t ordinal;  /* which GPU */
+    int32_t ordinal;  /* which GPU: in its context current to the creating thread, else in its primary one */
     uint32_t threads; /* CPU device: 0: one per core */
     nvfp4r_cpu_arithmetic cpu_arithmetic;
     /* Tile shape of the GPU kernels; 0: the plan chooses. A shape that does not fit is refused with the limit it breaks. */
@@ -294,7 +294,7 @@ typedef struct nvfp4r_call {
     size_t size;
     int64_t tokens; /* M, 0..2^24; 0 succeeds and touches nothing */
     nvfp4r_memory memory;
-    void* stream; /* CUstream, with device memory */
+    void* stream; /* CUstream of the router's context, with device memory; graphs that run at once: one each */
 
     /* Inputs. */
     const void* hidden; /* [M, K] F32, BF16, F16, or E2M1 codes [M, K/2] */

@@ -11,6 +11,22 @@ uint32_t attribute(const DriverApi& api, CUdevice device, CUdevice_attribute whi
     return static_cast<uint32_t>(value);
 }
 
+/// The calling thread's current context if it is on the device and not its primary one, else nullptr.
+CUcontext callers_own_context(const DriverApi& api, CUdevice device) {
+    CUcontext current = nullptr, primary = nullptr;
+    CUdevice on = 0;
+    if (api.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current == nullptr) return nullptr;
+    if (api.cuCtxGetDevice(&on) != CUDA_SUCCESS || on != device) return nullptr;
+    unsigned flags = 0;
+    int active = 0;
+    check(api, api.cuDevicePrimaryCtxGetState(device, &flags, &active), "cuDevicePrimaryCtxGetState");
+    if (active == 0) return current;
+    // The handle of a primary context is known only while it is retained.
+    check(api, api.cuDevicePrimaryCtxRetain(&primary, device), "cuDevicePrimaryCtxRetain");
+    check(api, api.cuDevicePrimaryCtxRelease(device), "cuDevicePrimaryCtxRelease");
+    return current == primary ? nullptr : current;
+}
+
 }  // namespace
 
 GpuContext::GpuContext(const DriverApi& api, int ordinal) : api_(api) {
@@ -30,11 +46,14 @@ GpuContext::GpuContext(const DriverApi& api, int ordinal) : api_(api) {
         attribute(api, device_, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, "shared memory");
     limits_.shared_bytes_sm =
         attribute(api, device_, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, "shared memory");
-    check(api, api.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain", "device {}", ordinal);
+    context_ = callers_own_context(api, device_);
+    primary_ = context_ == nullptr;
+    if (primary_)
+        check(api, api.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain", "device {}", ordinal);
 }
 
 GpuContext::~GpuContext() {
-    api_.cuDevicePrimaryCtxRelease(device_);
+    if (primary_) api_.cuDevicePrimaryCtxRelease(device_);
 }
 
 ContextScope::ContextScope(const GpuContext& context) : context_(context) {

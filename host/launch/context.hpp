@@ -1,4 +1,4 @@
-// A GPU and its primary context, and device memory in it.
+// A context of a GPU, and device memory in it.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace nvfp4r {
 
-/// The primary context of one GPU, retained while this lives. It is the context that the CUDA runtime and frameworks
-/// use, so their pointers and streams are valid in it.
+/// The context that the caller works in: the one current to the calling thread where that is on the GPU asked for, so that
+/// the caller's pointers and streams are valid in it, else the GPU's primary context, which the CUDA runtime and frameworks
+/// use. A primary context is retained while this lives; another one is the caller's, who destroys it later.
 class GpuContext {
   public:
     /// Throws NO_DEVICE for an ordinal that is not there, DRIVER_ERROR with the driver's own words otherwise.
@@ -28,6 +29,7 @@ class GpuContext {
     const DriverApi& api_;
     CUdevice device_ = 0;
     CUcontext context_ = nullptr;
+    bool primary_ = true;
     DeviceLimits limits_;
 };
 

@@ -34,12 +34,28 @@ void LaunchSlots::reserve(uint32_t count) {
     while (slots_.size() < uses_.size() + count) add_slot();
 }
 
+void LaunchSlots::check_owner(CUstream stream) const {
+    const DriverApi& api = context_->api();
+    CUcontext owner = nullptr;
+    check(api, api.cuStreamGetCtx(stream, &owner), "cuStreamGetCtx");
+    if (owner != context_->handle())
+        fail(
+            NVFP4R_INVALID_ARGUMENT,
+            "call.stream: it belongs to another context than the router; make the router while the stream's context is "
+            "current");
+}
+
 const LaunchSlot& LaunchSlots::get(CUstream stream, bool capturing) {
+    unsigned long long thread_stream = 0;
+    if (stream == CU_STREAM_PER_THREAD)
+        check(context_->api(), context_->api().cuStreamGetId(stream, &thread_stream), "cuStreamGetId");
     const std::lock_guard lock(mutex_);
     for (const Use& use : uses_)
-        if (use.stream == stream && use.capturing == capturing) return *slots_[use.slot];
+        if (use.stream == stream && use.thread_stream == thread_stream && use.capturing == capturing)
+            return *slots_[use.slot];
+    check_owner(stream);
     if (uses_.size() == slots_.size()) add_slot();
-    uses_.push_back({stream, capturing, static_cast<uint32_t>(uses_.size())});
+    uses_.push_back({stream, thread_stream, capturing, static_cast<uint32_t>(uses_.size())});
     return *slots_[uses_.back().slot];
 }
 

@@ -25,7 +25,8 @@ class LaunchSlots {
 
     /// The slot of a stream; launches of one stream follow each other. A graph keeps the slot of the stream that its
     /// launch was captured from, apart from the one that the stream's own launches use. A new stream takes a free slot,
-    /// which is made on the spot when there is none (also during a capture). The context is current. Thread safe.
+    /// which is made on the spot when there is none (also during a capture). INVALID_ARGUMENT for a stream of another
+    /// context. The context is current. Thread safe.
     const LaunchSlot& get(CUstream stream, bool capturing);
 
     /// Makes slots until `count` are free, so that as many new streams allocate nothing.
@@ -34,10 +35,12 @@ class LaunchSlots {
   private:
     struct Use {
         CUstream stream;
+        unsigned long long thread_stream;  // CU_STREAM_PER_THREAD is one handle for a stream of each thread: its id
         bool capturing;
         uint32_t slot;
     };
     void add_slot();
+    void check_owner(CUstream stream) const;
 
     std::shared_ptr<const GpuContext> context_;
     const uint64_t mailbox_words_;

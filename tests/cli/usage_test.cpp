@@ -1,5 +1,6 @@
 // Usage, help, exit codes and refusals: what the command line says before it routes anything.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 
 #include "process.hpp"
@@ -111,4 +112,34 @@ TEST_CASE("doctor says why there is no NVRTC", "[cli]") {
         CHECK(entry.at("state") == "no");
         CHECK(entry.at("detail").get<std::string>().find("/nowhere/libnvrtc.so") != std::string::npos);
     }
+}
+
+TEST_CASE("C44 C52 an old driver, a machine without a GPU and a missing compiler each have a message of their own",
+          "[cli]") {
+    const std::string driver =
+        (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libcuda_sim.so").string();
+    const TemporaryFolder cache;
+    const auto bench = [&](const std::string& name, const std::string& value) {
+        return run_cli({"bench", "--device", "cuda", "--check-only", "--experts", "16", "--hidden-size", "256",
+                        "--top-k", "2", "--score", "sigmoid", "--precision", "nvfp4-w", "--tokens", "2"},
+                       {"NVFP4R_LIBCUDA=" + driver, "NVFP4R_SIM_ARCH=90a", "NVFP4R_CACHE_DIR=" + cache.path().string(),
+                        name + "=" + value});
+    };
+    struct Fault {
+        const char *name, *value, *text, *remedy;
+    };
+    for (const Fault& fault :
+         {Fault{"NVFP4R_SIM_DRIVER_VERSION", "11080", "supports CUDA 11.8; 12.0", "update the NVIDIA driver"},
+          Fault{"NVFP4R_SIM_DEVICES", "0", "CUDA_ERROR_NO_DEVICE", "check nvidia-smi and CUDA_VISIBLE_DEVICES"},
+          Fault{"NVFP4R_LIBNVRTC", "/nowhere/libnvrtc.so", "/nowhere/libnvrtc.so", "install"},
+          Fault{"NVFP4R_SIM_ARCH", "75", "NVFP4R_SIM_ARCH=75", "90a"}}) {
+        const CliResult result = bench(fault.name, fault.value);
+        INFO(result.err);
+        CHECK(result.exit_code == 4);
+        CHECK(result.err.find(fault.text) != std::string::npos);
+        CHECK(result.err.find(fault.remedy) != std::string::npos);
+    }
+    const CliResult right = bench("NVFP4R_SIM_SEED", "3");
+    INFO(right.err);
+    CHECK(right.exit_code == 0);
 }

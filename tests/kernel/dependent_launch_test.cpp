@@ -105,7 +105,7 @@ std::vector<uint32_t> wrong_rounds(const Chain& c, const TestGpu& gpu, Source so
     route_host(dependent.get(), random_rows(tokens, c.hidden, 1), tokens, c.top_k);  // compiles: nothing waits later
     check(api, api.cuCtxSynchronize(), "cuCtxSynchronize");
 
-    const Stream stream(gpu);
+    const Stream stream(gpu.context);
     const Producer producer(gpu);
     nvfp4r_call call = NVFP4R_CALL_INIT;
     call.tokens = tokens;

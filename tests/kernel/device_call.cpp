@@ -8,9 +8,11 @@
 
 namespace nvfp4r::test {
 
-Router make_router(nvfp4r_device device, uint32_t experts, uint32_t hidden, uint32_t top_k, bool programmatic) {
+Router make_router(nvfp4r_device device, uint32_t experts, uint32_t hidden, uint32_t top_k, bool programmatic,
+                   int ordinal) {
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = device;
+    options.ordinal = ordinal;
     options.programmatic_launch = programmatic;
     return random_router(gpu_case(experts, hidden, top_k).settings, options);
 }
@@ -37,13 +39,13 @@ Answer route_host(nvfp4r_router* router, const std::vector<uint16_t>& x, int64_t
     return answer;
 }
 
-DeviceCall::DeviceCall(const TestGpu& on, int64_t m, uint32_t hidden, uint32_t k)
-    : gpu(on),
+DeviceCall::DeviceCall(std::shared_ptr<const GpuContext> in, int64_t m, uint32_t hidden, uint32_t k)
+    : context(std::move(in)),
       tokens(m),
       top_k(k),
-      x(on.context, static_cast<uint64_t>(m) * hidden * 2),
-      weights(on.context, static_cast<uint64_t>(m) * k * 4),
-      ids(on.context, static_cast<uint64_t>(m) * k * 4) {
+      x(context, static_cast<uint64_t>(m) * hidden * 2),
+      weights(context, static_cast<uint64_t>(m) * k * 4),
+      ids(context, static_cast<uint64_t>(m) * k * 4) {
     call.tokens = m;
     call.memory = NVFP4R_MEMORY_DEVICE;
     call.hidden = x.as<void>();
@@ -54,14 +56,18 @@ DeviceCall::DeviceCall(const TestGpu& on, int64_t m, uint32_t hidden, uint32_t k
 }
 
 void DeviceCall::poison() const {
-    check(gpu.api(), gpu.api().cuMemsetD32(weights.address(), 0x7fc0dead, weights.bytes() / 4), "cuMemsetD32");
-    check(gpu.api(), gpu.api().cuMemsetD32(ids.address(), 0x7ffffff0, ids.bytes() / 4), "cuMemsetD32");
-    check(gpu.api(), gpu.api().cuCtxSynchronize(), "cuCtxSynchronize");
+    const ContextScope scope(*context);
+    const DriverApi& api = context->api();
+    check(api, api.cuMemsetD32(weights.address(), 0x7fc0dead, weights.bytes() / 4), "cuMemsetD32");
+    check(api, api.cuMemsetD32(ids.address(), 0x7ffffff0, ids.bytes() / 4), "cuMemsetD32");
+    check(api, api.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
 void DeviceCall::fill(const std::vector<uint16_t>& rows) const {
-    check(gpu.api(), gpu.api().cuMemcpyHtoD(x.address(), rows.data(), rows.size() * 2), "cuMemcpyHtoD");
-    check(gpu.api(), gpu.api().cuCtxSynchronize(), "cuCtxSynchronize");
+    const ContextScope scope(*context);
+    const DriverApi& api = context->api();
+    check(api, api.cuMemcpyHtoD(x.address(), rows.data(), rows.size() * 2), "cuMemcpyHtoD");
+    check(api, api.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
 nvfp4r_status DeviceCall::route(nvfp4r_router* router, CUstream stream) {
@@ -70,19 +76,22 @@ nvfp4r_status DeviceCall::route(nvfp4r_router* router, CUstream stream) {
 }
 
 Answer DeviceCall::answer() const {
+    const ContextScope scope(*context);
+    const DriverApi& api = context->api();
     Answer a{std::vector<float>(tokens * top_k), std::vector<int32_t>(tokens * top_k)};
-    check(gpu.api(), gpu.api().cuCtxSynchronize(), "cuCtxSynchronize");
-    check(gpu.api(), gpu.api().cuMemcpyDtoH(a.weights.data(), weights.address(), a.weights.size() * 4), "cuMemcpyDtoH");
-    check(gpu.api(), gpu.api().cuMemcpyDtoH(a.ids.data(), ids.address(), a.ids.size() * 4), "cuMemcpyDtoH");
+    check(api, api.cuCtxSynchronize(), "cuCtxSynchronize");
+    check(api, api.cuMemcpyDtoH(a.weights.data(), weights.address(), a.weights.size() * 4), "cuMemcpyDtoH");
+    check(api, api.cuMemcpyDtoH(a.ids.data(), ids.address(), a.ids.size() * 4), "cuMemcpyDtoH");
     return a;
 }
 
-Stream::Stream(const TestGpu& on) : gpu(on) {
-    check(gpu.api(), gpu.api().cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+Stream::Stream(std::shared_ptr<const GpuContext> in) : context(std::move(in)) {
+    const ContextScope scope(*context);
+    check(context->api(), context->api().cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 }
 
 Stream::~Stream() {
-    gpu.api().cuStreamDestroy(handle);
+    context->api().cuStreamDestroy(handle);
 }
 
 }  // namespace nvfp4r::test

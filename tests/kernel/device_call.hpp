@@ -9,7 +9,8 @@
 
 namespace nvfp4r::test {
 
-Router make_router(nvfp4r_device device, uint32_t experts, uint32_t hidden, uint32_t top_k, bool programmatic = false);
+Router make_router(nvfp4r_device device, uint32_t experts, uint32_t hidden, uint32_t top_k, bool programmatic = false,
+                   int ordinal = 0);
 
 /// Rows of bf16, normally distributed.
 std::vector<uint16_t> random_rows(int64_t tokens, uint32_t hidden, uint32_t seed);
@@ -23,9 +24,9 @@ struct Answer {
 /// Routes rows in host memory.
 Answer route_host(nvfp4r_router* router, const std::vector<uint16_t>& x, int64_t tokens, uint32_t top_k);
 
-/// Tensors of one device call.
+/// Tensors of one device call, which may be used whatever context is current.
 struct DeviceCall {
-    DeviceCall(const TestGpu& on, int64_t m, uint32_t hidden, uint32_t k);
+    DeviceCall(std::shared_ptr<const GpuContext> in, int64_t m, uint32_t hidden, uint32_t k);
     /// Both are done when they return: other streams do not wait for the default one, which these use.
     void poison() const;
     void fill(const std::vector<uint16_t>& rows) const;
@@ -33,7 +34,7 @@ struct DeviceCall {
     /// Waits for the context's work.
     Answer answer() const;
 
-    const TestGpu& gpu;
+    std::shared_ptr<const GpuContext> context;
     int64_t tokens;
     uint32_t top_k;
     DeviceBuffer x, weights, ids;
@@ -41,11 +42,11 @@ struct DeviceCall {
 };
 
 struct Stream {
-    explicit Stream(const TestGpu& on);
+    explicit Stream(std::shared_ptr<const GpuContext> in);
     ~Stream();
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
-    const TestGpu& gpu;
+    std::shared_ptr<const GpuContext> context;
     CUstream handle = nullptr;
 };
 

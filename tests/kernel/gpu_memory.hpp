@@ -9,7 +9,7 @@
 
 namespace nvfp4r::test {
 
-/// The primary context of a GPU, current while this lives.
+/// A context of a GPU (the primary one unless another is current), current while this lives.
 class TestGpu {
   public:
     explicit TestGpu(const DriverApi& api = cuda_driver(), int ordinal = 0);

@@ -32,10 +32,10 @@ TEST_CASE("A61 a launch follows the work before it on the caller's stream", "[ke
     const Router router = cuda_router(kExperts, kHidden, kTopK);
     const auto rows = random_rows(5, kHidden, 1);
     const Answer wanted = route_host(router.get(), rows, 5, kTopK);
-    DeviceCall call(gpu, 5, kHidden, kTopK);
+    DeviceCall call(gpu.context, 5, kHidden, kTopK);
     // Half a gigabyte of memset keeps the stream busy long after the calls have returned.
     const DeviceBuffer busy(gpu.context, uint64_t{1} << 29), source = upload(gpu.context, std::span(rows));
-    const Stream stream(gpu);
+    const Stream stream(gpu.context);
     for (uint32_t i = 0; i < 20; ++i)
         check(gpu.api(), gpu.api().cuMemsetD8Async(busy.address(), 0, busy.bytes(), stream.handle), "cuMemsetD8Async");
     check(gpu.api(), gpu.api().cuMemcpyDtoDAsync(call.x.address(), source.address(), rows.size() * 2, stream.handle),
@@ -51,12 +51,12 @@ TEST_CASE("A62 the first call of a router may be captured, and replays use new i
     for (const bool prepared : {true, false}) {
         const Router router = cuda_router(kExperts, kHidden, kTopK);
         if (prepared) REQUIRE(nvfp4r_router_prepare(router.get(), 16) == NVFP4R_OK);
-        DeviceCall call(gpu, 9, kHidden, kTopK);
+        DeviceCall call(gpu.context, 9, kHidden, kTopK);
         nvfp4r_status status = NVFP4R_INTERNAL;
         const CUgraphExec graph = capture(gpu, [&](CUstream s) { status = call.route(router.get(), s); });
         INFO("prepared " << prepared << ": " << nvfp4r_last_error());
         REQUIRE(status == NVFP4R_OK);
-        const Stream stream(gpu);
+        const Stream stream(gpu.context);
         for (uint32_t seed = 1; seed <= 3; ++seed) {
             const auto rows = random_rows(9, kHidden, seed);
             call.fill(rows);
@@ -79,10 +79,10 @@ TEST_CASE("one router serves several threads and streams at once", "[kernel][cud
     for (uint32_t t = 0; t < kThreads; ++t)
         threads.emplace_back([&, t] {
             const TestGpu own;
-            const Stream stream(own);
+            const Stream stream(own.context);
             const int64_t tokens = 1 + 13 * t;
             const auto rows = random_rows(tokens, 2048, 100 + t);
-            DeviceCall call(own, tokens, 2048, 8);
+            DeviceCall call(own.context, tokens, 2048, 8);
             call.fill(rows);
             if (call.route(router.get(), stream.handle) != NVFP4R_OK) ++wrong[t];
             const Answer first = call.answer();
@@ -121,9 +121,9 @@ TEST_CASE("the same call gives the same bits on every run", "[kernel][cuda][host
     const TestGpu gpu;
     const Router router = cuda_router(384, 7168, 6);
     const auto rows = random_rows(33, 7168, 9);
-    DeviceCall call(gpu, 33, 7168, 6);
+    DeviceCall call(gpu.context, 33, 7168, 6);
     call.fill(rows);
-    const Stream stream(gpu);
+    const Stream stream(gpu.context);
     const Answer wanted = route_host(router.get(), rows, 33, 6);
     for (uint32_t i = 0; i < 300; ++i) {
         call.poison();
@@ -167,14 +167,14 @@ TEST_CASE("A25 A26 very large batches keep their last rows", "[kernel][cuda][hos
     for (const int64_t tokens : {int64_t{65536}, (int64_t{1} << 20) + 1}) {
         constexpr uint32_t kWide = 4096;
         const Router router = cuda_router(kExperts, kWide, kTopK);
-        DeviceCall call(gpu, tokens, kWide, kTopK);
+        DeviceCall call(gpu.context, tokens, kWide, kTopK);
         check(gpu.api(), gpu.api().cuMemsetD16(call.x.address(), 0x3c00, call.x.bytes() / 2), "cuMemsetD16");
         const auto tail = random_rows(3, kWide, 4);
         check(gpu.api(),
               gpu.api().cuMemcpyHtoD(call.x.address() + static_cast<uint64_t>(tokens - 3) * kWide * 2, tail.data(),
                                      tail.size() * 2),
               "cuMemcpyHtoD");
-        const Stream stream(gpu);
+        const Stream stream(gpu.context);
         REQUIRE(call.route(router.get(), stream.handle) == NVFP4R_OK);
         const Answer all = call.answer(), last = route_host(router.get(), tail, 3, kTopK);
         CHECK(std::equal(last.ids.begin(), last.ids.end(), all.ids.end() - 3 * kTopK));
@@ -194,7 +194,7 @@ TEST_CASE("A55 tokens may end where their memory ends", "[kernel][cuda][host]") 
     const DeviceBuffer memory(gpu.context, kGranule);
     const CUdeviceptr at = memory.address() + kGranule - rows.size() * 2;
     check(gpu.api(), gpu.api().cuMemcpyHtoD(at, rows.data(), rows.size() * 2), "cuMemcpyHtoD");
-    DeviceCall call(gpu, 7, 720, 6);
+    DeviceCall call(gpu.context, 7, 720, 6);
     call.call.hidden = reinterpret_cast<const void*>(at);
     REQUIRE(call.route(router.get(), nullptr) == NVFP4R_OK);
     CHECK(call.answer() == route_host(router.get(), rows, 7, 6));

@@ -79,6 +79,14 @@ CUresult create_context(CUcontext* handle, unsigned flags, CUdevice device) {
     });
 }
 
+CUresult create_context_v4(CUcontext* handle, CUctxCreateParams* params, unsigned flags, CUdevice device) {
+    if (params == nullptr || (params->execAffinityParams == nullptr && params->cigParams == nullptr))
+        return create_context(handle, flags, device);
+    return in_driver("cuCtxCreate", [](Call&) {
+        refuse(CUDA_ERROR_NOT_SUPPORTED, "contexts of a part of the GPU, and shared with graphics, are not simulated");
+    });
+}
+
 CUresult cuCtxDestroy(CUcontext handle) {
     return in_driver("cuCtxDestroy", [&](Call& call) {
         CUctx_st& context = existing_context(handle);

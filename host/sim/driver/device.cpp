@@ -1,4 +1,5 @@
 // Start, version and devices.
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/driver/device_shape.hpp"
@@ -25,7 +26,8 @@ CUresult cuInit(unsigned flags) {
 // Works before cuInit, as the driver's does.
 CUresult cuDriverGetVersion(int* version) {
     if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *version = kSimDriverVersion;
+    const char* chosen = std::getenv("NVFP4R_SIM_DRIVER_VERSION");
+    *version = chosen != nullptr ? std::atoi(chosen) : kSimDriverVersion;
     return CUDA_SUCCESS;
 }
 

@@ -9,14 +9,14 @@
 // clang-format off
 #define NVFP4R_SIM_MORE_ENTRIES(X)                                                                                   \
     X(cuDeviceGetPCIBusId) X(cuDeviceCanAccessPeer) X(cuDevicePrimaryCtxSetFlags)                                    \
-    X(cuCtxDestroy) X(cuCtxGetFlags) X(cuCtxGetApiVersion) X(cuCtxGetLimit) X(cuCtxSetLimit)                         \
+    X(cuCtxGetFlags) X(cuCtxGetApiVersion) X(cuCtxGetLimit) X(cuCtxSetLimit)                         \
     X(cuCtxSetCacheConfig) X(cuCtxGetCacheConfig)                                                                    \
     X(cuModuleLoad) X(cuModuleGetLoadingMode) X(cuLibraryLoadFromFile)                                               \
     X(cuKernelGetName) X(cuKernelGetAttribute) X(cuKernelSetAttribute)                                               \
     X(cuFuncGetName) X(cuFuncGetModule) X(cuFuncSetCacheConfig) X(cuFuncGetParamInfo) X(cuFuncLoad)                  \
     X(cuOccupancyMaxPotentialBlockSize)                                                                              \
     X(cuMemAllocPitch) X(cuMemHostGetFlags) X(cuMemcpy3D) X(cuMemcpy3DAsync)                                         \
-    X(cuStreamGetId) X(cuGraphAddHostNode) X(cuGraphGetRootNodes) X(cuGraphInstantiateWithParams)
+    X(cuGraphAddHostNode) X(cuGraphGetRootNodes) X(cuGraphInstantiateWithParams)
 // clang-format on
 
 namespace nvfp4r::sim::driver::cu {
@@ -28,5 +28,7 @@ NVFP4R_SIM_MORE_ENTRIES(NVFP4R_DECLARE)
 
 /// cuCtxCreate, whose versions differ in parameters that mean nothing here.
 CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
+/// The version of CUDA 12.5 and on; refuses what only real GPUs have.
+CUresult create_context_v4(CUcontext* context, CUctxCreateParams* params, unsigned flags, CUdevice device);
 
 }  // namespace nvfp4r::sim::driver::cu

@@ -12,6 +12,7 @@ const DriverApi& sim_driver() {
 #define NVFP4R_FILL(name) table.name = &sim::driver::cu::name;
         NVFP4R_DRIVER_ENTRIES(NVFP4R_FILL)
 #undef NVFP4R_FILL
+        table.create_context = &sim::driver::cu::create_context_v4;
         table.origin = "simulator";
         table.version = sim::driver::kSimDriverVersion;
         table.simulated = true;

@@ -19,8 +19,8 @@ std::vector<GpuConfig> configured_devices() {
     if (const char* text = std::getenv("NVFP4R_SIM_DEVICES")) {
         char* end = nullptr;
         count = std::strtoul(text, &end, 10);
-        if (*end != '\0' || count < 1 || count > kMostDevices)
-            fail(NVFP4R_INVALID_ARGUMENT, "NVFP4R_SIM_DEVICES={}: 1 to {} is expected", text, kMostDevices);
+        if (end == text || *end != '\0' || count > kMostDevices)
+            fail(NVFP4R_INVALID_ARGUMENT, "NVFP4R_SIM_DEVICES={}: 0 to {} is expected", text, kMostDevices);
     }
     return std::vector<GpuConfig>(count, GpuConfig::from_environment());
 }
@@ -65,6 +65,7 @@ void initialise_devices() {
         device->primary->primary = true;
         devices.push_back(std::move(device));
     }
+    if (devices.empty()) refuse(CUDA_ERROR_NO_DEVICE, "NVFP4R_SIM_DEVICES=0: a machine without a GPU");
     state().devices = std::move(devices);
 }
 

@@ -7,6 +7,7 @@ namespace {
 constexpr auto elapsed_time = &nvfp4r::sim::driver::cu::cuEventElapsedTime;
 constexpr auto device_uuid = &nvfp4r::sim::driver::cu::cuDeviceGetUuid;
 constexpr auto create_context = &nvfp4r::sim::driver::cu::create_context;
+constexpr auto create_context_v4 = &nvfp4r::sim::driver::cu::create_context_v4;
 
 }  // namespace
 
@@ -34,8 +35,9 @@ __attribute__((weak)) CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinity
                                               CUdevice device) {
     return create_context(context, flags, device);
 }
-__attribute__((weak)) CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned flags, CUdevice device) {
-    return create_context(context, flags, device);
+__attribute__((weak)) CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* params, unsigned flags,
+                                              CUdevice device) {
+    return create_context_v4(context, params, flags, device);
 }
 
 }  // extern "C"
