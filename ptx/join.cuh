@@ -76,12 +76,10 @@ __device__ __forceinline__ void send_packet(const RouterParams& p, const Tile& t
     ptx::st_relaxed_gpu_u32(packet(p, tile, token, slice, expert), packet_word(sum));
 }
 
-/// The sum of one expert's packets in slice order; false as await_packets.
-__device__ __forceinline__ bool join_packets(const RouterParams& p, const Tile& tile, unsigned token, unsigned expert,
-                                             bool patient, float& sum) {
+/// The sum of one expert's packets in slice order, the first of which is `first`; false as await_packets.
+__device__ __forceinline__ bool join_packets(const unsigned* first, bool patient, float& sum) {
     unsigned word[kPlan.slices];
-    if (!await_packets(patient, word,
-                       [&](unsigned s) { return ptx::ld_relaxed_gpu_u32(packet(p, tile, token, s, expert)); }))
+    if (!await_packets(patient, word, [&](unsigned s) { return ptx::ld_relaxed_gpu_u32(first + s * kPlan.experts); }))
         return false;
     sum = __uint_as_float(word[0]);
 #pragma unroll
@@ -104,7 +102,7 @@ __device__ __forceinline__ bool hand_over(unsigned long long* ticket, unsigned t
 }
 
 /// Joins and routes one token of the tile, or hands it over. `scale` multiplies the joined sum.
-template <unsigned kThreads>
+template <unsigned kTeam>
 __device__ __forceinline__ void select_token(const RouterParams& p, JoinSpace& space, const Tile& tile, unsigned token,
                                              float scale, bool patient, unsigned thread) {
     const long long row = tile.first_row + token;
@@ -114,33 +112,34 @@ __device__ __forceinline__ void select_token(const RouterParams& p, JoinSpace& s
     const float first_linear = thread < kPlan.experts ? row_linear_bias(p, thread) : 0.0f;
     while (true) {
         bool complete = true;
-#pragma unroll 1
-        for (unsigned e = thread; e < kPlan.experts && complete; e += kThreads) {
+        for_own<kTeam, kPlan.experts>(thread, [&](unsigned e) {
             float sum = 0.0f;
-            complete = join_packets(p, tile, token, e, patient, sum);
+            complete = complete && join_packets(packet(p, tile, token, 0, e), patient, sum);
             space.value[e] = correct_logit(p, scale * sum, e == thread ? first_linear : row_linear_bias(p, e));
-        }
-        if (ptx::bar_red_and(complete)) break;
+        });
+        // A plain row is on its way before all packets are known to be there: select_row's first barrier tells.
+        if constexpr (!kPlan.plain) complete = team_and<kTeam>(complete);
+        if (kPlan.plain || (valid && complete))
+            complete = select_row<kTeam>(
+                p, space.select, space.value, row, thread,
+                [&](unsigned e) { return e == thread ? first_bias : row_bias(p, image, e); }, complete);
+        if (complete) break;
         if (thread == 0) space.handed_over = hand_over(p.tickets + tile.index, token);
-        ptx::bar_sync();
+        team_sync<kTeam>();
         if (space.handed_over) return;
         patient = true;
     }
-#pragma unroll 1
-    for (unsigned e = thread; e < kPlan.experts; e += kThreads)
+    if (!valid) write_padding_row<kTeam>(p, row, thread);
+    for_own<kTeam, kPlan.experts>(thread, [&](unsigned e) {
+        unsigned* first = packet(p, tile, token, 0, e);
 #pragma unroll
-        for (unsigned s = 0; s < kPlan.slices; ++s) ptx::st_relaxed_gpu_u32(packet(p, tile, token, s, e), kEmptyPacket);
-    if (!valid) {
-        write_padding_row<kThreads>(p, row, thread);
-        return;
-    }
-    select_row<kThreads>(p, space.select, space.value, row, thread,
-                         [&](unsigned e) { return e == thread ? first_bias : row_bias(p, image, e); });
+        for (unsigned s = 0; s < kPlan.slices; ++s) ptx::st_relaxed_gpu_u32(first + s * kPlan.experts, kEmptyPacket);
+    });
 }
 
-/// The whole CTA, after its packets are sent and the ticket is in `space`: selects the tokens that fall to it.
-/// `scale_of(t)` is the factor of token t.
-template <unsigned kThreads, class ScaleOf>
+/// Whole warps that add up to kTeam threads, after the CTA's packets are sent and the ticket is in `space`: selects the
+/// tokens that fall to the CTA. `scale_of(t)` is the factor of token t.
+template <unsigned kTeam, class ScaleOf>
 __device__ __forceinline__ void select_joined(const RouterParams& p, JoinSpace& space, const Tile& tile,
                                               unsigned thread, const ScaleOf& scale_of) {
     const unsigned long long ticket = space.ticket;
@@ -151,8 +150,10 @@ __device__ __forceinline__ void select_joined(const RouterParams& p, JoinSpace& 
     unsigned todo = last ? static_cast<unsigned>(ticket >> 32) : 0u;
     for (unsigned t = from_end; t < tile.rows; t += gridDim.x) todo |= 1u << t;
 #pragma unroll 1
-    for (unsigned t = 0; t < tile.rows; ++t)
-        if (todo >> t & 1u) select_token<kThreads>(p, space, tile, t, scale_of(t), last, thread);
+    for (; todo != 0; todo &= todo - 1) {
+        const unsigned t = static_cast<unsigned>(__ffs(static_cast<int>(todo))) - 1;
+        select_token<kTeam>(p, space, tile, t, scale_of(t), last, thread);
+    }
 }
 
 }  // namespace nvfp4r

@@ -54,7 +54,7 @@ __device__ __forceinline__ bool join_share(const RouterParams& p, const Tile& ti
             complete = join_quad(p, tile, token, quad, patient, sum);
             *reinterpret_cast<float4*>(logits + place * kStride + 4 * quad) = sum;
         }
-        if (ptx::bar_red_and(complete)) break;
+        if (ptx::bar_red_and(0, kThreads, complete)) break;
         if (thread == 0) handed_over = hand_over(p.tickets + tile.index, share);
         ptx::bar_sync();
         if (handed_over) return false;

@@ -2,8 +2,25 @@
 #pragma once
 
 #include "kernel_plan.h"
+#include "router_params.h"
 
 namespace nvfp4r {
+
+template <bool kPlain>
+struct ParamsOf {
+    using Type = RouterParams;
+};
+template <>
+struct ParamsOf<true> {
+    using Type = CallParams;
+};
+/// The parameter block of a kernel.
+using KernelParams = ParamsOf<kPlan.plain>::Type;
+
+/// The block with its options, at which no plain kernel looks.
+__device__ __forceinline__ const RouterParams& with_options(const KernelParams& params) {
+    return static_cast<const RouterParams&>(params);
+}
 
 /// Whether an optional tensor is there.
 template <class T>

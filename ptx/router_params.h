@@ -47,6 +47,7 @@ struct KernelPlan {
     unsigned token_tiles;      // tokens of a tile / 8
     unsigned expert_tiles;     // sm_90: 16-expert tiles of a warp; sm_100: 128-expert blocks of a CTA
     unsigned warps;            // of a CTA
+    unsigned warps_m;          // decode: warps that share a chunk's experts
     unsigned warps_k;          // warps that share a K slice; the others help to select. Batch: warpgroups that share it
     unsigned slices;           // CTAs that share K
     unsigned chunks_per_warp;  // 64-wide K chunks of one warp; batch: of one stage
@@ -74,9 +75,9 @@ NVFP4R_ON_BOTH constexpr unsigned round_up(unsigned a, unsigned b) {
 /// Bytes of SelectSpace (select.cuh) and JoinSpace (join.cuh).
 NVFP4R_ON_BOTH constexpr unsigned select_space_bytes(const KernelPlan& plan) {
     const unsigned lists = ceil_div(plan.experts, kWarp), candidates = lists * plan.top_k;
-    return round_up(
-        4 * lists * kWarp + 4 * round_up(candidates, 4) + 2 * round_up(candidates, 2) + 4 * plan.groups + 3 * 4 * kWarp,
-        16);
+    return round_up(4 * lists * kWarp + 4 * round_up(candidates, 4) + 4 * candidates + 2 * round_up(candidates, 2) +
+                        4 * plan.groups + 3 * 4 * kWarp,
+                    16);
 }
 NVFP4R_ON_BOTH constexpr unsigned join_space_bytes(const KernelPlan& plan) {
     return round_up(4 * round_up(plan.experts, kWarp) + select_space_bytes(plan) + 8 + 4, 16);
@@ -84,7 +85,7 @@ NVFP4R_ON_BOTH constexpr unsigned join_space_bytes(const KernelPlan& plan) {
 
 /// Dynamic shared memory of router_sm90.cu (struct DecodeShared).
 NVFP4R_ON_BOTH constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
-    const unsigned tokens = plan.token_tiles * kTokenTile, experts = plan.expert_tiles * kExpertTile;
+    const unsigned tokens = plan.token_tiles * kTokenTile, experts = plan.warps_m * plan.expert_tiles * kExpertTile;
     return round_up(4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens, 16);
 }
 
@@ -193,9 +194,9 @@ NVFP4R_ON_BOTH constexpr unsigned blackwell_columns(const KernelPlan& plan) {
 /// Dequantised weights come out as value * 2^-8 (nvfp4.cuh): the factor that puts it right.
 inline constexpr float kNvfp4GateFactor = 256.0f;
 
-/// One launch. Strides count elements of the tensor's own type.
-struct RouterParams {
-    // What every call needs comes first: each 64 bytes of the block that a launch touches are fetched anew.
+/// One launch, as far as a plain kernel needs it: a launch fetches its parameters from memory. Strides count elements of
+/// the tensor's own type.
+struct CallParams {
     long long tokens;     // M of the whole call
     long long first_row;  // of this launch's first tile
     const void* hidden;
@@ -210,9 +211,16 @@ struct RouterParams {
     float alpha;        // global scale of the gate; times the tokens', when they share one
     float renormalise_eps;
     float routed_scaling;
-    float hidden_global_scale;   // quantised tokens: the static scale, 0: from the amax
-    const void* gate_codes[3];   // per plane; owned by the router and constant while it lives
-    const void* gate_scales[3];  // per plane; NVFP4 only
+    float hidden_global_scale;           // quantised tokens: the static scale, 0: from the amax
+    const void* gate_codes[3];           // per plane; owned by the router and constant while it lives
+    const void* gate_scales[3];          // per plane; NVFP4 only
+    const unsigned char* hidden_scales;  // NVFP4 tokens
+    const float* hidden_global_scales;   // NVFP4 tokens: one each, or null: alpha holds the one for all
+    int hidden_scales_atoms;             // NVFP4 tokens: 1 = 128x4 layout
+};
+
+/// One launch with every option.
+struct RouterParams : CallParams {
     // Options of the gate.
     const float* linear_bias;
     const float* image_bias;
@@ -225,11 +233,8 @@ struct RouterParams {
     int shared_slots;
     int shared_first_id;
     // Options of the tokens.
-    int hidden_vector;                   // 1: rows can be read 16 bytes at a time
-    const unsigned char* hidden_scales;  // NVFP4 tokens
-    const float* hidden_global_scales;   // NVFP4 tokens: one each, or null: alpha holds the one for all
-    int hidden_scales_atoms;             // NVFP4 tokens: 1 = 128x4 layout
-    int token_ids_wide;                  // 1: 64 bits each
+    int hidden_vector;   // 1: rows can be read 16 bytes at a time
+    int token_ids_wide;  // 1: 64 bits each
     const int* num_valid;
     const unsigned char* mask;
     const unsigned char* image_mask;

@@ -383,8 +383,10 @@ __device__ __forceinline__ void finish(const RouterParams&, LocalSpace&, const f
 }  // namespace nvfp4r
 
 extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, 1)
-    nvfp4_router(const __grid_constant__ nvfp4r::RouterParams p, const __grid_constant__ nvfp4r::ptx::TensorMap gate) {
+    nvfp4_router(const __grid_constant__ nvfp4r::KernelParams params,
+                 const __grid_constant__ nvfp4r::ptx::TensorMap gate) {
     using namespace nvfp4r;
+    const RouterParams& p = with_options(params);
     extern __shared__ __align__(1024) unsigned char memory[];
     unsigned char* ring = memory;
     BlackwellShared& shared = *reinterpret_cast<BlackwellShared*>(memory + kPlan.stages * kStageBytes);

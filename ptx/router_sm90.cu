@@ -6,18 +6,18 @@
 // | who                       | does                                              | waits for                               |
 // |---------------------------|---------------------------------------------------|-----------------------------------------|
 // | producing CTA, warp w     | chunks of its K slice: 16 * expert_tiles experts  | griddepcontrol.wait (before any token)  |
-// |   < warps_k               | x the tile's tokens, accumulators in registers    |                                         |
+// |   < warps_m * warps_k     | x the tile's tokens, accumulators in registers    |                                         |
 // | producing CTA, all warps  | sum over warps, one packet a token and expert     | CTA barrier 1: partial sums are written |
 // | thread 0 of every CTA     | takes the start ticket of the tile                | nothing                                 |
-// | CTA with one of the last  | joins the slices of its tokens and selects        | its packets (poll); CTA barriers of     |
-// |   `rows` tickets          |                                                   | select.cuh                              |
+// | CTA with one of the last  | joins the slices of its tokens and selects        | its packets (poll); barriers of the     |
+// |   `rows` tickets          |                                                   | selecting warps in select.cuh           |
 //
 // Packets, their join and the progress guarantee: join.cuh.
 //
 // Order of the K sum, the same for every launch of a plan: within a 64-wide chunk four mma steps ascending, step s
 // adding k = 16c+4s .. +3 for c = 0..3 at once, gate planes outermost and token planes innermost; chunks of a warp
-// ascending in one accumulator; then fp32 sums over warps ascending and over slices ascending. Warp w of slice t has
-// chunks t * chunks_per_slice + w * chunks_per_warp and on.
+// ascending in one accumulator; then fp32 sums over warps ascending and over slices ascending. Warps w * warps_m and on of
+// slice t share chunks t * chunks_per_slice + w * chunks_per_warp and on, each with its own experts.
 #include "gate_tile.cuh"
 #include "isa/launch.cuh"
 #include "isa/memory.cuh"
@@ -28,9 +28,10 @@
 namespace nvfp4r {
 
 inline constexpr unsigned kThreads = kPlan.warps * kWarp;
-inline constexpr unsigned kTileExperts = kPlan.expert_tiles * kExpertTile;
+inline constexpr unsigned kWarpExperts = kPlan.expert_tiles * kExpertTile;
+inline constexpr unsigned kTileExperts = kPlan.warps_m * kWarpExperts;  // of a CTA
 inline constexpr unsigned kGateTiles = ceil_div(kPlan.experts, kExpertTile);
-inline constexpr unsigned kGroups = ceil_div(kGateTiles, kPlan.expert_tiles);
+inline constexpr unsigned kGroups = ceil_div(kPlan.experts, kTileExperts);
 inline constexpr unsigned kProducers = kGroups * kPlan.slices;
 inline constexpr unsigned kChunksPerSlice = ceil_div(kChunks, kPlan.slices);
 // Packed tiles kept in flight by a warp: all of them where there are one or two, else two.
@@ -40,7 +41,8 @@ inline constexpr unsigned kPartialStride =
 
 static_assert(kTileTokens <= kMaxTileTokens, "the start ticket has one bit a token");
 static_assert(kPlan.warps_k * kPlan.chunks_per_warp >= kChunksPerSlice, "the warps cover the slice");
-static_assert(kPlan.warps_k <= kPlan.warps && kThreads <= 1024, "a CTA has at most 32 warps");
+inline constexpr unsigned kMultiplyWarps = kPlan.warps_k * kPlan.warps_m;
+static_assert(kMultiplyWarps <= kPlan.warps && kThreads <= 1024, "a CTA has at most 32 warps");
 
 struct DecodeShared {
     alignas(16) float partial[kPlan.warps_k][kTileTokens][kPartialStride];
@@ -49,23 +51,23 @@ struct DecodeShared {
 };
 static_assert(sizeof(DecodeShared) == decode_shared_bytes(kPlan), "the host sizes shared memory by the same formula");
 
-/// Chunk `u` of a warp, or kChunks when there is none.
-__device__ __forceinline__ unsigned warp_chunk(unsigned slice, unsigned warp, unsigned u) {
-    const unsigned in_slice = warp * kPlan.chunks_per_warp + u;
+/// Chunk `u` of a warp that is number `place` of those that share K, or kChunks when there is none.
+__device__ __forceinline__ unsigned warp_chunk(unsigned slice, unsigned place, unsigned u) {
+    const unsigned in_slice = place * kPlan.chunks_per_warp + u;
     const unsigned chunk = slice * kChunksPerSlice + in_slice;
     return u < kPlan.chunks_per_warp && in_slice < kChunksPerSlice && chunk < kChunks ? chunk : kChunks;
 }
 
 using GateSlot = GateTile[kPlan.expert_tiles][kPlan.gate_planes];
 
-/// Loads a chunk's gate tiles; what lies past the experts or past K is zero.
-__device__ __forceinline__ void load_gate(const RouterParams& p, unsigned group, unsigned chunk, unsigned lane,
+/// Loads a chunk's gate tiles, from tile `first` on; what lies past the experts or past K is zero.
+__device__ __forceinline__ void load_gate(const RouterParams& p, unsigned first, unsigned chunk, unsigned lane,
                                           GateSlot& slot) {
 #pragma unroll
     for (unsigned m = 0; m < kPlan.expert_tiles; ++m)
 #pragma unroll
         for (unsigned q = 0; q < kPlan.gate_planes; ++q) {
-            const unsigned tile = group * kPlan.expert_tiles + m;
+            const unsigned tile = first + m;
             slot[m][q] = chunk < kChunks && tile < kGateTiles ? load_gate_tile(p, q, tile, chunk, lane) : GateTile{};
         }
 }
@@ -74,7 +76,7 @@ using Accumulators = float[kPlan.expert_tiles][kPlan.token_tiles][4];
 
 /// One chunk: tokens from global memory to fragments, then all its products.
 __device__ __forceinline__ void multiply_chunk(const RouterParams& p, const DecodeShared& shared, const Tile& tile,
-                                               unsigned valid, unsigned group, unsigned chunk, unsigned lane,
+                                               unsigned valid, bool writes_codes, unsigned chunk, unsigned lane,
                                                const GateSlot& slot, Accumulators& acc) {
     const unsigned k = chunk * kChunk + lane % 4 * kScaleBlock;
     RawBlock<kPlan.token_form> raw[kPlan.token_tiles];
@@ -92,7 +94,7 @@ __device__ __forceinline__ void multiply_chunk(const RouterParams& p, const Deco
         CodesOut out{false, tile.first_row + token, k};
         if constexpr (kPlan.quantise_tokens) {
             scale = shared.token_scale[token];
-            out.write = given(p.codes_out) && group == 0 && token < tile.rows && k < kPlan.hidden;
+            out.write = writes_codes && given(p.codes_out) && token < tile.rows && k < kPlan.hidden;
         }
         token_planes(raw[n], p, scale, out, planes[n]);
     }
@@ -108,16 +110,16 @@ __device__ __forceinline__ void multiply_chunk(const RouterParams& p, const Deco
 
 /// The warp's accumulators to shared memory: lane (g, c) has experts g, g + 8 and tokens 2c, 2c + 1 of each 16 x 8
 /// tile.
-__device__ __forceinline__ void store_partial(DecodeShared& shared, unsigned warp, unsigned lane,
+__device__ __forceinline__ void store_partial(DecodeShared& shared, unsigned place, unsigned warp_m, unsigned lane,
                                               const Accumulators& acc) {
-    const unsigned g = lane / 4, c = lane % 4;
+    const unsigned g = warp_m * kWarpExperts + lane / 4, c = lane % 4;
 #pragma unroll
     for (unsigned m = 0; m < kPlan.expert_tiles; ++m)
 #pragma unroll
         for (unsigned n = 0; n < kPlan.token_tiles; ++n)
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
-                shared.partial[warp][n * kTokenTile + 2 * c + i % 2][m * kExpertTile + g + i / 2 * 8] = acc[m][n][i];
+                shared.partial[place][n * kTokenTile + 2 * c + i % 2][m * kExpertTile + g + i / 2 * 8] = acc[m][n][i];
 }
 
 /// Sums over the CTA's warps and sends them.
@@ -139,8 +141,9 @@ __device__ __forceinline__ void send_packets(const RouterParams& p, const Decode
 }  // namespace nvfp4r
 
 extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.ctas_per_sm)
-    nvfp4_router(const __grid_constant__ nvfp4r::RouterParams p) {
+    nvfp4_router(const __grid_constant__ nvfp4r::KernelParams params) {
     using namespace nvfp4r;
+    const RouterParams& p = with_options(params);
     extern __shared__ __align__(16) unsigned char memory[];
     DecodeShared& shared = *reinterpret_cast<DecodeShared*>(memory);
     const unsigned thread = threadIdx.x, warp = thread / kWarp, lane = thread % kWarp;
@@ -150,16 +153,18 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
 
     // The gate does not depend on the stream's previous kernel: its tiles are on their way before the wait.
     GateSlot ring[kRing];
-    if (produces && warp < kPlan.warps_k)
+    const unsigned warp_m = warp % kPlan.warps_m, place = warp / kPlan.warps_m;
+    const unsigned first_tile = (group * kPlan.warps_m + warp_m) * kPlan.expert_tiles;
+    if (produces && warp < kMultiplyWarps)
 #pragma unroll
-        for (unsigned u = 0; u < kRing; ++u) load_gate(p, group, warp_chunk(slice, warp, u), lane, ring[u]);
+        for (unsigned u = 0; u < kRing; ++u) load_gate(p, first_tile, warp_chunk(slice, place, u), lane, ring[u]);
     ptx::griddepcontrol_launch_dependents();
     ptx::griddepcontrol_wait();
     const unsigned long long ticket = thread == 0 ? take_ticket(p, tile) : 0;
 
     if (produces) {
         if constexpr (kScaleTokens) find_token_scales<kThreads>(p, shared.token_scale, tile, thread);
-        if (warp < kPlan.warps_k) {
+        if (warp < kMultiplyWarps) {
             unsigned valid = 0;
 #pragma unroll
             for (unsigned n = 0; n < kPlan.token_tiles; ++n)
@@ -169,12 +174,12 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
             for (unsigned first = 0; first < kPlan.chunks_per_warp; first += kRing)
 #pragma unroll
                 for (unsigned j = 0; j < kRing; ++j) {
-                    const unsigned chunk = warp_chunk(slice, warp, first + j);
+                    const unsigned chunk = warp_chunk(slice, place, first + j);
                     if (chunk == kChunks) continue;
-                    multiply_chunk(p, shared, tile, valid, group, chunk, lane, ring[j], acc);
-                    load_gate(p, group, warp_chunk(slice, warp, first + j + kRing), lane, ring[j]);
+                    multiply_chunk(p, shared, tile, valid, first_tile == 0, chunk, lane, ring[j], acc);
+                    load_gate(p, first_tile, warp_chunk(slice, place, first + j + kRing), lane, ring[j]);
                 }
-            store_partial(shared, warp, lane, acc);
+            store_partial(shared, place, warp_m, lane, acc);
         }
         if (given(p.global_scales_out) && kPlan.quantise_tokens && blockIdx.x == 0)
             for (unsigned t = thread; t < tile.rows; t += kThreads)
@@ -184,5 +189,7 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
     if (thread == 0) shared.join.ticket = ticket;
     ptx::bar_sync();
     if (produces) send_packets(p, shared, tile, group, slice, thread);
-    select_joined<kThreads>(p, shared.join, tile, thread, [&](unsigned) { return p.alpha; });
+    constexpr unsigned kSelectThreads = select_threads(kThreads);
+    if (thread < kSelectThreads)
+        select_joined<kSelectThreads>(p, shared.join, tile, thread, [&](unsigned) { return p.alpha; });
 }

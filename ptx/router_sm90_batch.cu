@@ -427,8 +427,9 @@ __device__ __forceinline__ void select_shares(const RouterParams& p, BatchShared
 }  // namespace nvfp4r
 
 extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, 1)
-    nvfp4_router(const __grid_constant__ nvfp4r::RouterParams p) {
+    nvfp4_router(const __grid_constant__ nvfp4r::KernelParams params) {
     using namespace nvfp4r;
+    const RouterParams& p = with_options(params);
     extern __shared__ __align__(1024) unsigned char memory[];
     BatchShared& shared = *reinterpret_cast<BatchShared*>(memory);
     const unsigned thread = threadIdx.x;

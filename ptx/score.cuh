@@ -6,6 +6,8 @@
 
 namespace nvfp4r {
 
+inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
+
 /// e^x within about 2 ulp: the product x * log2(e) is carried in two parts, because ex2 turns an absolute error of its
 /// argument into a relative one of its result.
 __device__ __forceinline__ float exp_f32(float x) {
@@ -50,8 +52,14 @@ __device__ __forceinline__ float sigmoid(float x) {
     return divide(x >= 0.0f ? 1.0f : t, 1.0f + t);
 }
 
+/// Within an ulp, without the branch and the call that sqrt.rn makes of it; 0 and infinity are their own roots.
+__device__ __forceinline__ float square_root(float x) {
+    const float r = ptx::rsqrt_approx(x), root = x * r;
+    return x > 0.0f && x < kInfinity ? fmaf(fmaf(-root, root, x), 0.5f * r, root) : x;
+}
+
 __device__ __forceinline__ float sqrt_softplus(float x) {
-    return ptx::sqrt_rn(fmaxf(x, 0.0f) + log1p_unit(exp_f32(-fabsf(x))));
+    return square_root(fmaxf(x, 0.0f) + log1p_unit(exp_f32(-fabsf(x))));
 }
 
 /// c * tanh(x / c) with tanh(y) = (1 - e^-2|y|) / (1 + e^-2|y|), and y - y^3/3 where that would cancel.

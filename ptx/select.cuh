@@ -22,7 +22,6 @@ inline constexpr unsigned kLists = ceil_div(kPlan.experts, kWarp);
 inline constexpr unsigned kPaddedExperts = kLists * kWarp;
 inline constexpr unsigned kCandidates = kLists * kPlan.top_k;
 inline constexpr unsigned kPartsPerCandidate = 4;
-inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
 static_assert(kPlan.top_k >= 1 && kPlan.top_k <= kWarp, "each of the k best needs a lane");
 
 // Keys of what is no number. Every key is at least 1, so that key - 1 never wraps.
@@ -33,6 +32,7 @@ inline constexpr unsigned kKeyNan = 2;
 struct SelectSpace {
     alignas(16) unsigned key[kPaddedExperts];
     alignas(16) unsigned candidate_key[round_up(kCandidates, 4)];
+    float candidate_value[kCandidates];
     unsigned short candidate_id[round_up(kCandidates, 2)];
     unsigned group_key[kPlan.groups];
     float best_value[kWarp];
@@ -54,12 +54,49 @@ __device__ __forceinline__ float key_value(unsigned key) {
     return __uint_as_float(key & 0x80000000u ? key ^ 0x80000000u : ~key);
 }
 
+inline constexpr unsigned kTeamBarrier = 1;  // barrier 0 is the whole CTA's
+
+/// Threads of a CTA of `threads` that select: one an expert, four a candidate, as far as there are so many.
+__device__ constexpr unsigned select_threads(unsigned threads) {
+    const unsigned counting = round_up(kCandidates * kPartsPerCandidate, kWarp);
+    const unsigned most = counting > kPaddedExperts ? counting : kPaddedExperts;
+    return most < threads ? most : threads;
+}
+
 template <unsigned kTeam>
 __device__ __forceinline__ void team_sync() {
     if constexpr (kTeam == kWarp)
         ptx::bar_warp_sync();
     else
-        ptx::bar_sync();
+        ptx::bar_sync(kTeamBarrier, kTeam);
+}
+
+/// The same, and whether `predicate` held in every thread.
+template <unsigned kTeam>
+__device__ __forceinline__ bool team_and(bool predicate) {
+    if constexpr (kTeam == kWarp) {
+        ptx::bar_warp_sync();
+        return predicate;  // a warp has nothing to wait for
+    } else {
+        return ptx::bar_red_and(kTeamBarrier, kTeam, predicate);
+    }
+}
+
+/// body(e) for those of kCount that fall to this thread: straight code where there is a thread for each.
+template <unsigned kTeam, unsigned kCount, class Body>
+__device__ __forceinline__ void for_own(unsigned thread, const Body& body) {
+    if constexpr (kTeam >= kCount) {
+        if (kTeam == kCount || thread < kCount) body(thread);
+    } else {
+#pragma unroll 1
+        for (unsigned e = thread; e < kCount; e += kTeam) body(e);
+    }
+}
+
+/// A count that starts at 2^23: its bits below are the count, so that no conversion is needed.
+inline constexpr float kCountFromZero = 8388608.0f;
+__device__ __forceinline__ unsigned counted(float count) {
+    return __float_as_uint(count) - __builtin_bit_cast(unsigned, kCountFromZero);
 }
 
 /// The team's maximum or sum, in every thread; always added in the same order.
@@ -135,7 +172,7 @@ __device__ __forceinline__ void limit_groups(SelectSpace& space, unsigned thread
 __device__ __forceinline__ unsigned rank_in_list(const unsigned* list, unsigned key, unsigned lane) {
     const auto* quads = reinterpret_cast<const uint4*>(list);
     const unsigned own = lane / 4, place = lane % 4;
-    float count[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    float count[4] = {kCountFromZero, 0.0f, 0.0f, 0.0f};
 #pragma unroll
     for (unsigned i = 0; i < kWarp / 4; ++i) {
         const uint4 v = quads[i];
@@ -150,7 +187,7 @@ __device__ __forceinline__ unsigned rank_in_list(const unsigned* list, unsigned 
     if (v.y > (place > 1 ? key - 1 : key)) count[1] += 1.0f;
     if (v.z > (place > 2 ? key - 1 : key)) count[2] += 1.0f;
     if (v.w > key) count[3] += 1.0f;
-    return static_cast<unsigned>((count[0] + count[1]) + (count[2] + count[3]));
+    return counted((count[0] + count[1]) + (count[2] + count[3]));
 }
 
 /// The part's share of the candidates that come before candidate `index`.
@@ -181,35 +218,33 @@ __device__ __forceinline__ float count_before(const SelectSpace& space, unsigned
     return count + other;
 }
 
-/// best_id and best_value of the k experts whose keys are greatest.
+/// best_id and best_value of the k experts whose keys are greatest. False when `complete` does not hold for the whole team.
 template <unsigned kTeam>
-__device__ __forceinline__ void pick_best(SelectSpace& space, const float* value, unsigned thread) {
+__device__ __forceinline__ bool pick_best(SelectSpace& space, const float* value, unsigned thread, bool complete) {
     ptx::bar_warp_sync();  // a list's keys were written by the lanes of one warp
-#pragma unroll 1
-    for (unsigned e = thread; e < kPaddedExperts; e += kTeam) {
+    for_own<kTeam, kPaddedExperts>(thread, [&](unsigned e) {
         const unsigned lane = e % kWarp, key = space.key[e];
         const unsigned rank = rank_in_list(space.key + (e - lane), key, lane);
         if (rank < kPlan.top_k) {
             const unsigned slot = e / kWarp * kPlan.top_k + rank;
             space.candidate_key[slot] = key;
             space.candidate_id[slot] = static_cast<unsigned short>(e);
+            space.candidate_value[slot] = value[e];
         }
-    }
-    team_sync<kTeam>();
-    const unsigned lane = thread % kWarp;
-#pragma unroll 1
-    for (unsigned first = thread - lane; first < kCandidates * kPartsPerCandidate; first += kTeam) {
-        const unsigned index = (first + lane) / kPartsPerCandidate, part = (first + lane) % kPartsPerCandidate;
+    });
+    if (!team_and<kTeam>(complete)) return false;
+    for_own<kTeam, round_up(kCandidates * kPartsPerCandidate, kWarp)>(thread, [&](unsigned i) {
+        const unsigned index = i / kPartsPerCandidate, part = i % kPartsPerCandidate;
         float count = index < kCandidates ? count_before(space, index, part) : 0.0f;
         count += ptx::shfl_sync_bfly(count, 1);
         count += ptx::shfl_sync_bfly(count, 2);
-        const unsigned rank = static_cast<unsigned>(count);
+        const unsigned rank = counted(kCountFromZero + count);
         if (index < kCandidates && part == 0 && rank < kPlan.top_k) {
-            const unsigned id = space.candidate_id[index];
-            space.best_id[rank] = static_cast<int>(id);
-            space.best_value[rank] = value[id];
+            space.best_id[rank] = static_cast<int>(space.candidate_id[index]);
+            space.best_value[rank] = space.candidate_value[index];
         }
-    }
+    });
+    return true;
 }
 
 /// best_id and best_value from the hash table or from the caller's ids. Ids outside [0, E) become -1 and raise the
@@ -293,13 +328,7 @@ __device__ __forceinline__ void write_logical_id(const RouterParams& p, long lon
 template <unsigned kTeam>
 __device__ __forceinline__ void write_row(const RouterParams& p, const SelectSpace& space, long long row,
                                           unsigned thread) {
-    const unsigned width = kPlan.top_k + (kPlan.plain ? 0u : static_cast<unsigned>(p.shared_slots));
-#pragma unroll 1
-    for (unsigned slot = thread; slot < width; slot += kTeam) {
-        if (slot >= kPlan.top_k) {
-            write_slot(p, row, slot, p.shared_first_id + static_cast<int>(slot - kPlan.top_k), p.shared_weight);
-            continue;
-        }
+    for_own<kTeam, kPlan.top_k>(thread, [&](unsigned slot) {
         int id = space.best_id[slot];
         float weight = weight_of(p, space, slot);
         if (given(p.expert_factor) && id >= 0) weight *= p.expert_factor[id];
@@ -312,7 +341,11 @@ __device__ __forceinline__ void write_row(const RouterParams& p, const SelectSpa
         }
         write_slot(p, row, slot, id, weight);
         if (given(p.tokens_per_expert) && id >= 0) ptx::red_relaxed_gpu_add_s32(p.tokens_per_expert + id, 1);
-    }
+    });
+    if constexpr (!kPlan.plain)
+#pragma unroll 1
+        for (int s = static_cast<int>(thread); s < p.shared_slots; s += static_cast<int>(kTeam))
+            write_slot(p, row, kPlan.top_k + s, p.shared_first_id + s, p.shared_weight);
 }
 
 /// The outputs of a padding row.
@@ -332,11 +365,11 @@ __device__ __forceinline__ void write_padding_row(const RouterParams& p, long lo
 }
 
 /// Routes one valid row. value[e] holds the corrected logit of the thread's own experts; `bias_of(e)` gives their
-/// selection bias. The next row may follow at once: what the slowest thread still reads here is written there after a
-/// barrier.
+/// selection bias. False, and a plain row's outputs not written, when `complete` does not hold for the whole team. The next
+/// row may follow at once: what the slowest thread still reads here is written there after a barrier.
 template <unsigned kTeam, class BiasOf>
-__device__ __forceinline__ void select_row(const RouterParams& p, SelectSpace& space, float* value, long long row,
-                                           unsigned thread, const BiasOf& bias_of) {
+__device__ __forceinline__ bool select_row(const RouterParams& p, SelectSpace& space, float* value, long long row,
+                                           unsigned thread, const BiasOf& bias_of, bool complete = true) {
     float largest = -kInfinity, total = 0.0f;
     if constexpr (kPlan.score == Score::Softmax) {
 #pragma unroll 1
@@ -346,10 +379,9 @@ __device__ __forceinline__ void select_row(const RouterParams& p, SelectSpace& s
         for (unsigned e = thread; e < kPlan.experts; e += kTeam) total += softmax_share(value[e], largest);
         total = team_reduce<kTeam, true>(total, space, thread);
     }
-#pragma unroll 1
-    for (unsigned e = thread; e < kPaddedExperts; e += kTeam) {
+    for_own<kTeam, kPaddedExperts>(thread, [&](unsigned e) {
         unsigned key = kKeyExcluded;
-        if (e < kPlan.experts) {
+        if (kPlan.experts % kWarp == 0 || e < kPlan.experts) {
             const float logit = value[e];
             float act = score_of<kPlan.score>(logit);
             if constexpr (kPlan.score == Score::Softmax)
@@ -361,19 +393,20 @@ __device__ __forceinline__ void select_row(const RouterParams& p, SelectSpace& s
             key = order_key(act + bias_of(e));
         }
         space.key[e] = key;
-    }
+    });
     if (given(p.forced_ids) || given(p.table)) {
-        team_sync<kTeam>();
+        if (!team_and<kTeam>(complete)) return false;
         take_given_ids(p, space, value, row, thread);
     } else {
         if constexpr (kPlan.groups > 1) {
             team_sync<kTeam>();
             limit_groups<kTeam>(space, thread);
         }
-        pick_best<kTeam>(space, value, thread);
+        if (!pick_best<kTeam>(space, value, thread, complete)) return false;
     }
     team_sync<kTeam>();
     write_row<kTeam>(p, space, row, thread);
+    return true;
 }
 
 }  // namespace nvfp4r

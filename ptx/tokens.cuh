@@ -173,6 +173,14 @@ __device__ __forceinline__ bool row_is_valid(const RouterParams& p, long long ro
 template <TokenForm kForm>
 __device__ __forceinline__ unsigned block_amax(const RawBlock<kForm>& block) {
     unsigned amax = 0;
+    if constexpr (kForm == TokenForm::Bf16) {
+        unsigned pair = 0;
+#pragma unroll
+        for (unsigned w = 0; w < RawBlock<kForm>::kWords; ++w) pair = ptx::max_u16x2(pair, block.word[w] & 0x7fff7fffu);
+        amax = max(pair & 0xffff0000u, pair << 16);
+        if (amax < 0x7f800000u) return amax;
+        amax = 0;
+    }
 #pragma unroll
     for (unsigned i = 0; i < kScaleBlock; ++i) {
         const unsigned bits = __float_as_uint(block_value<kForm>(block, i)) & 0x7fffffffu;

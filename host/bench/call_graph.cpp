@@ -1,6 +1,7 @@
 #include "bench/call_graph.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace nvfp4r::bench {
 namespace {
@@ -55,6 +56,13 @@ void CallGraph::capture(const std::function<void(uint32_t)>& record) {
         throw;
     }
     check(api, api.cuStreamEndCapture(stream_, &graph_), "cuStreamEndCapture");
+    instantiate();
+}
+
+void CallGraph::instantiate() {
+    const DriverApi& api = context_->api();
+    const ContextScope scope(*context_);
+    if (executable_) check(api, api.cuGraphExecDestroy(std::exchange(executable_, nullptr)), "cuGraphExecDestroy");
     check(api, api.cuGraphInstantiateWithFlags(&executable_, graph_, 0), "cuGraphInstantiateWithFlags");
 }
 

@@ -51,7 +51,8 @@ class CallGraph {
     CallGraph& operator=(const CallGraph&) = delete;
 
     uint32_t calls() const { return calls_; }
-    CUgraphExec executable() const { return executable_; }
+    /// Makes the executable anew, after parameters of kernels() were set.
+    void instantiate();
     /// The kernel launches in the order of capture, a whole number of them for each call.
     std::vector<CUgraphNode> kernels() const;
 

@@ -28,9 +28,10 @@ CUDA_KERNEL_NODE_PARAMS node_params(const DriverApi& api, CUgraphNode node) {
     return params;
 }
 
-RouterParams router_params(const CUDA_KERNEL_NODE_PARAMS& node) {
-    RouterParams params;
-    std::memcpy(&params, node.kernelParams[0], sizeof params);
+/// The parameter block of a launch; a plain kernel's has no options.
+RouterParams router_params(const CUDA_KERNEL_NODE_PARAMS& node, bool plain) {
+    RouterParams params{};
+    std::memcpy(static_cast<void*>(&params), node.kernelParams[0], plain ? sizeof(CallParams) : sizeof params);
     return params;
 }
 
@@ -53,17 +54,17 @@ Parts parts_of(const GpuContext& context, const RouterParams& params) {
 
 }  // namespace
 
-uint64_t gate_bytes(const GpuContext& context, const CallGraph& graph) {
+uint64_t gate_bytes(const GpuContext& context, const CallGraph& graph, bool plain) {
     const ContextScope scope(context);
-    return parts_of(context, router_params(node_params(context.api(), graph.kernels().at(0)))).pitch;
+    return parts_of(context, router_params(node_params(context.api(), graph.kernels().at(0)), plain)).pitch;
 }
 
-GateCopies::GateCopies(std::shared_ptr<const GpuContext> context, const CallGraph& graph, uint32_t count)
+GateCopies::GateCopies(std::shared_ptr<const GpuContext> context, CallGraph& graph, uint32_t count, bool plain)
     : context_(std::move(context)) {
     const ContextScope scope(*context_);
     const DriverApi& api = context_->api();
     const std::vector<CUgraphNode> kernels = graph.kernels();
-    const Parts parts = parts_of(*context_, router_params(node_params(api, kernels.at(0))));
+    const Parts parts = parts_of(*context_, router_params(node_params(api, kernels.at(0)), plain));
     memory_ = DeviceBuffer(context_, parts.pitch * count);
     for (uint32_t copy = 0; copy < count; ++copy)
         for (const Part& part : parts.list)
@@ -73,7 +74,7 @@ GateCopies::GateCopies(std::shared_ptr<const GpuContext> context, const CallGrap
     const size_t launches = kernels.size() / graph.calls();  // of a call
     for (size_t i = 0; i < kernels.size(); ++i) {
         CUDA_KERNEL_NODE_PARAMS node = node_params(api, kernels[i]);
-        RouterParams params = router_params(node);
+        RouterParams params = router_params(node, plain);
         const CUdeviceptr copy = memory_.address() + i / launches % count * parts.pitch;
         size_t part = 0;
         for (const void*& codes : params.gate_codes)
@@ -88,9 +89,10 @@ GateCopies::GateCopies(std::shared_ptr<const GpuContext> context, const CallGrap
                   "cuTensorMapReplaceAddress");
         }
         node.kernelParams = arguments;
-        check(api, api.cuGraphExecKernelNodeSetParams(graph.executable(), kernels[i], &node),
-              "cuGraphExecKernelNodeSetParams");
+        check(api, api.cuGraphKernelNodeSetParams(kernels[i], &node), "cuGraphKernelNodeSetParams");
     }
+    // Parameters set in the executable itself make its launches slower.
+    graph.instantiate();
     check(api, api.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 

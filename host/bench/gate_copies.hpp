@@ -9,14 +9,14 @@
 
 namespace nvfp4r::bench {
 
-/// Bytes of the gate that the kernels of `graph` read, padding of the copies included.
-uint64_t gate_bytes(const GpuContext& context, const CallGraph& graph);
+/// Bytes of the gate that the kernels of `graph` read, padding of the copies included. `plain`: as KernelPlan::plain.
+uint64_t gate_bytes(const GpuContext& context, const CallGraph& graph, bool plain);
 
 class GateCopies {
   public:
     /// Copies the gate of the kernels in `graph`, which are the calls of one router, `count` times, and lets the kernels
     /// of call i read copy i mod count. The graph may be replayed while this lives. Throws OUT_OF_MEMORY or DRIVER_ERROR.
-    GateCopies(std::shared_ptr<const GpuContext> context, const CallGraph& graph, uint32_t count);
+    GateCopies(std::shared_ptr<const GpuContext> context, CallGraph& graph, uint32_t count, bool plain);
 
     /// Makes every copy a gate of zeros. Calls whose answers stay the same afterwards have not read the copies.
     void clear() const;

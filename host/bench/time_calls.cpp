@@ -44,13 +44,13 @@ CallTimes time_calls(const Stream& stream, nvfp4r_router* router, const nvfp4r_s
         judge_graph(graph, tensors, judge);
         times.warm = graph.time(effort.samples);
         times.kernel = graph.kernel_use();
-        bytes += gate_bytes(*context, graph);
+        bytes += gate_bytes(*context, graph, !codes);
     }
     times.copies = static_cast<uint32_t>(std::max<uint64_t>(2, (effort.rotated_bytes + bytes - 1) / bytes));
     const CallTensors tensors(context, settings, tokens, times.copies, values, codes);
-    const CallGraph graph(stream, round_up_to(wanted, times.copies),
-                          [&](uint32_t i) { route_or_fail(router, tensors.call(i, stream.handle())); });
-    const GateCopies copies(context, graph, times.copies);
+    CallGraph graph(stream, round_up_to(wanted, times.copies),
+                    [&](uint32_t i) { route_or_fail(router, tensors.call(i, stream.handle())); });
+    const GateCopies copies(context, graph, times.copies, !codes);
     judge_graph(graph, tensors, judge);
     times.cold = graph.time(effort.samples);
     const Rows right = tensors.rows(kComparedRows);

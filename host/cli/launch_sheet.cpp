@@ -13,9 +13,9 @@ constexpr uint32_t kTensorMapAlign = 64;  // of the kernel's parameter (CUDA dri
 
 Json parameters(const Plan& plan) {
     Json list = {{{"index", 0},
-                  {"type", "nvfp4r::RouterParams"},
+                  {"type", plan.kernel.plain ? "nvfp4r::CallParams" : "nvfp4r::RouterParams"},
                   {"header", "ptx/router_params.h"},
-                  {"bytes", sizeof(RouterParams)},
+                  {"bytes", plan.kernel.plain ? sizeof(CallParams) : sizeof(RouterParams)},
                   {"align", alignof(RouterParams)}}};
     if (plan.kernel.tmem_columns != 0)
         list.push_back({{"index", 1},
@@ -107,6 +107,7 @@ Json constants(const KernelPlan& k) {
             {"token_tiles", k.token_tiles},
             {"expert_tiles", k.expert_tiles},
             {"warps", k.warps},
+            {"warps_m", k.warps_m},
             {"warps_k", k.warps_k},
             {"slices", k.slices},
             {"chunks_per_warp", k.chunks_per_warp},

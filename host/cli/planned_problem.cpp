@@ -83,6 +83,7 @@ Json plan_json(const PlannedProblem& problem) {
               {"stages", k.stages},
               {"expert_tiles", k.expert_tiles},
               {"warps", k.warps},
+              {"warps_m", k.warps_m},
               {"warps_k", k.warps_k},
               {"chunks_per_warp", k.chunks_per_warp},
               {"ctas_per_sm", k.ctas_per_sm},

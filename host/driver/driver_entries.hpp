@@ -39,7 +39,7 @@
     /* graphs */                                                                                                     \
     X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphClone) X(cuGraphAddKernelNode) X(cuGraphAddEmptyNode)                \
     X(cuGraphAddMemsetNode) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes) X(cuGraphNodeGetType)                         \
-    X(cuGraphKernelNodeGetParams) X(cuGraphExecKernelNodeSetParams) X(cuGraphInstantiateWithFlags)                   \
+    X(cuGraphKernelNodeGetParams) X(cuGraphKernelNodeSetParams) X(cuGraphExecKernelNodeSetParams) X(cuGraphInstantiateWithFlags)                   \
     X(cuGraphExecUpdate) X(cuGraphUpload) X(cuGraphLaunch) X(cuGraphExecDestroy)                                     \
     /* launches and tensor maps */                                                                                   \
     X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel)                                               \

@@ -29,7 +29,7 @@ std::vector<Region> decode_map(const Plan& plan) {
     constexpr uint32_t kPad = 4;  // of a row of partial sums (decode_shared_bytes)
     Map map;
     map.add(fmt::format("partial sums of {} warps", k.warps_k),
-            4 * k.warps_k * plan.tile_tokens * (k.expert_tiles * kExpertTile + kPad));
+            4 * k.warps_k * plan.tile_tokens * (k.warps_m * k.expert_tiles * kExpertTile + kPad));
     map.add("logits and selection of one token", join_space_bytes(k));
     map.add("token scales", 4 * plan.tile_tokens);
     return map.filled_to(plan.shared_bytes, kAlignment);

@@ -37,7 +37,7 @@ bool set_shape(const Shape& shape, uint32_t wished_stages, uint32_t shared_limit
     kernel.expert_tiles = shape.blocks;
     kernel.slices = shape.slices;
     kernel.warps = kFirstTokenWarp + (shape.tile_tokens >= 32 ? 8 : 4);
-    kernel.warps_k = kernel.chunks_per_warp = kernel.ctas_per_sm = 1;
+    kernel.warps_m = kernel.warps_k = kernel.chunks_per_warp = kernel.ctas_per_sm = 1;
     const uint32_t k_stages = ceil_div(kernel.hidden, stage_k(kernel.gate_form));
     const uint32_t most = std::min(kMaxStages, ceil_div(k_stages, shape.slices));
     for (kernel.stages = wished_stages ? wished_stages : most; kernel.stages > 0; --kernel.stages) {

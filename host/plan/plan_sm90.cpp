@@ -12,35 +12,42 @@ constexpr uint32_t kLeanWarps = 10;  // the same with 96 registers
 constexpr uint32_t kMaxSlices = 16;  // packets a selecting thread holds at once
 
 struct Split {
-    uint32_t expert_tiles, slices, warps_k, chunks_per_warp;
+    uint32_t warps_m, expert_tiles, slices, warps_k, chunks_per_warp;
     double cost;
 };
 
 /// The cost of a split in packed tiles that a warp multiplies one after the other. A slice more costs its packet in the
-/// join, a warp more its row in the sum over warps; both weights are from the stage times of an H200.
-Split split_of(uint32_t expert_tiles, uint32_t slices, uint32_t chunks, uint32_t max_warps) {
-    constexpr double kSliceCost = 0.02, kWarpCost = 0.015;
+/// join, a warp more its row in the sum over warps, and every CTA of a multiprocessor reads its slice of `tokens` rows; all
+/// three weights are from the stage times of an H200.
+Split split_of(uint32_t warps_m, uint32_t expert_tiles, uint32_t slices, uint32_t chunks, uint32_t max_warps,
+               uint32_t tokens, uint32_t ctas_per_sm) {
+    constexpr double kSliceCost = 0.02, kWarpCost = 0.015, kTokenCost = 0.003;
     const uint32_t per_slice = ceil_div(chunks, slices);
-    const uint32_t per_warp = ceil_div(per_slice, max_warps);
+    const uint32_t per_warp = ceil_div(per_slice, max_warps / warps_m);
     const uint32_t warps = ceil_div(per_slice, per_warp);
-    return {expert_tiles, slices, warps, per_warp, expert_tiles * per_warp + kSliceCost * slices + kWarpCost * warps};
+    const double cost = expert_tiles * per_warp + kSliceCost * slices + kWarpCost * warps +
+                        kTokenCost * tokens * per_slice * ctas_per_sm;
+    return {warps_m, expert_tiles, slices, warps, per_warp, cost};
 }
 
-Split choose_split(uint32_t experts, uint32_t chunks, uint32_t tiles, const DeviceLimits& device,
+Split choose_split(uint32_t experts, uint32_t chunks, uint32_t tile_tokens, uint32_t tiles, const DeviceLimits& device,
                    uint32_t wished_slices) {
-    const uint32_t gate_tiles = ceil_div(experts, kExpertTile);
-    Split best{0, 0, 0, 0, 1e30};
-    for (const uint32_t expert_tiles : {1u, 2u}) {
-        const uint32_t groups = ceil_div(gate_tiles, expert_tiles);
-        // One wave: the token tiles' CTAs together fit the GPU, two a multiprocessor when there are several tiles.
-        const uint32_t places = device.multiprocessors * (tiles > 1 ? 2 : 1);
-        const uint32_t most = std::clamp(places / (groups * tiles), 1u, std::min(kMaxSlices, chunks));
-        for (uint32_t slices = wished_slices ? wished_slices : 1; slices <= (wished_slices ? wished_slices : most);
-             ++slices) {
-            const Split split = split_of(expert_tiles, slices, chunks, tiles > 1 ? kLeanWarps : kMaxWarps);
-            if (split.cost < best.cost) best = split;
+    constexpr uint32_t kManyTokens = 17;  // fewer are read in no time
+    const uint32_t gate_tiles = ceil_div(experts, kExpertTile), tokens = tile_tokens < kManyTokens ? 0 : tile_tokens;
+    Split best{0, 0, 0, 0, 0, 1e30};
+    for (const uint32_t warps_m : {1u, 2u})
+        for (const uint32_t expert_tiles : {1u, 2u}) {
+            const uint32_t groups = ceil_div(gate_tiles, warps_m * expert_tiles);
+            // One wave: the token tiles' CTAs together fit the GPU, two a multiprocessor when there are several tiles.
+            const uint32_t places = device.multiprocessors * (tiles > 1 ? 2 : 1);
+            const uint32_t most = std::clamp(places / (groups * tiles), 1u, std::min(kMaxSlices, chunks));
+            for (uint32_t slices = wished_slices ? wished_slices : 1; slices <= (wished_slices ? wished_slices : most);
+                 ++slices) {
+                const uint32_t ctas = ceil_div(groups * slices * tiles, device.multiprocessors);
+                const Split split = split_of(warps_m, expert_tiles, slices, chunks, kMaxWarps, tokens, ctas);
+                if (split.cost < best.cost) best = split;
+            }
         }
-    }
     return best;
 }
 
@@ -48,7 +55,7 @@ Split choose_split(uint32_t experts, uint32_t chunks, uint32_t tiles, const Devi
 void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLimits& device, const TileWish& wish,
                  Plan& plan) {
     plan.source = "router_sm90.cu";
-    plan.own_selectors = true;
+    plan.own_selectors = band <= TokenBand::kUpTo16;
     KernelPlan& kernel = plan.kernel;
     const uint32_t chunks = ceil_div(settings.hidden, kChunk);
     if (wish.k_tile != 0 && wish.k_tile != kChunk)
@@ -66,16 +73,20 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
 
     // A batch-invariant router splits K the same way for every M; only then are its sums the same.
     const TokenBand split_band = settings.batch_invariant ? TokenBand::kUpTo8 : band;
-    const uint32_t split_tiles =
-        split_band < TokenBand::kUpTo256 ? 1 : (split_band == TokenBand::kUpTo256 ? 8 : kJoinedTilesPerLaunch);
-    const Split split = choose_split(settings.experts, chunks, split_tiles, device, wish.k_split);
+    const uint32_t split_tiles = split_band < TokenBand::kUpTo64     ? 1
+                                 : split_band == TokenBand::kUpTo64  ? 2
+                                 : split_band == TokenBand::kUpTo256 ? 8
+                                                                     : kJoinedTilesPerLaunch;
+    const uint32_t split_tokens = settings.batch_invariant ? kTokenTile : plan.tile_tokens;
+    const Split split = choose_split(settings.experts, chunks, split_tokens, split_tiles, device, wish.k_split);
     kernel.token_tiles = plan.tile_tokens / kTokenTile;
+    kernel.warps_m = split.warps_m;
     kernel.expert_tiles = split.expert_tiles;
     kernel.slices = split.slices;
     kernel.warps_k = split.warps_k;
     kernel.chunks_per_warp = split.chunks_per_warp;
     // Selection has a thread an expert where that is possible.
-    kernel.warps = std::max(split.warps_k, std::min(kMaxWarps, ceil_div(settings.experts, kWarp)));
+    kernel.warps = std::max(split.warps_m * split.warps_k, std::min(kMaxWarps, ceil_div(settings.experts, kWarp)));
     // Two CTAs of 14 warps leave 72 registers a thread, which plain fragments of one expert tile fit; wide token tiles with
     // a chunk fetched ahead need the 96 that 10 warps leave, and with tokens to dequantise more.
     const bool small = kernel.gate_form == GateForm::Nvfp4 && kernel.gate_planes == 1 && kernel.token_planes == 1 &&
@@ -84,14 +95,16 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
                                                     (kernel.chunks_per_warp == 1 || kernel.warps <= kLeanWarps)));
     kernel.ctas_per_sm = small ? 2 : 1;
 
-    plan.producers = ceil_div(ceil_div(settings.experts, kExpertTile), kernel.expert_tiles) * kernel.slices;
+    plan.producers =
+        ceil_div(ceil_div(settings.experts, kExpertTile), kernel.warps_m * kernel.expert_tiles) * kernel.slices;
     plan.shared_bytes = decode_shared_bytes(kernel);
     set_launch_size(plan, band, true);
     plan.reasons = {
         fmt::format("token tile {}: {}", plan.tile_tokens,
                     wish.tokens_per_tile ? "asked for" : "the narrowest multiply that this range of M fills"),
         fmt::format("{} expert tiles of {} a CTA, K in {} slices: {} producing CTAs on {} multiprocessors",
-                    kernel.expert_tiles, kExpertTile, kernel.slices, plan.producers, device.multiprocessors),
+                    kernel.warps_m * kernel.expert_tiles, kExpertTile, kernel.slices, plan.producers,
+                    device.multiprocessors),
         fmt::format("{} warps share a slice of {} steps of {}, {} each", kernel.warps_k,
                     ceil_div(chunks, kernel.slices), kChunk, kernel.chunks_per_warp),
         fmt::format("mailbox of {} words for {} token tiles a launch", plan.mailbox_words, plan.tiles_per_launch),
@@ -162,6 +175,7 @@ bool plan_batch(TokenBand band, const DeviceLimits& device, const TileWish& wish
     // separate ones.
     plan.early_start = false;
     KernelPlan& kernel = plan.kernel;
+    kernel.warps_m = 1;
     kernel.expert_tiles = kWarpgroupExperts / kExpertTile;
     kernel.ctas_per_sm = 1;
     const uint32_t chunks = ceil_div(kernel.hidden, kChunk), blocks = ceil_div(kernel.experts, kWarpgroupExperts);

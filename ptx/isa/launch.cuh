@@ -19,14 +19,19 @@ __device__ __forceinline__ void bar_sync() {
     asm volatile("bar.sync 0;" ::: "memory");
 }
 
-/// bar.red.and.pred (9.7.13.1): a CTA barrier that tells every thread whether `predicate` held in all of them.
-__device__ __forceinline__ bool bar_red_and(bool predicate) {
+/// bar.sync a, b (9.7.13.1): barrier `id`, whole warps that add up to `threads`.
+__device__ __forceinline__ void bar_sync(unsigned id, unsigned threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// bar.red.and.pred (9.7.13.1): such a barrier that tells every thread whether `predicate` held in all of them.
+__device__ __forceinline__ bool bar_red_and(unsigned id, unsigned threads, bool predicate) {
     unsigned all;
     asm volatile(
-        "{\n\t.reg .pred in, out;\n\tsetp.ne.u32 in, %1, 0;\n\tbar.red.and.pred out, 0, in;\n\tselp.u32 %0, 1, 0, "
-        "out;\n\t}"
+        "{\n\t.reg .pred in, out;\n\tsetp.ne.u32 in, %3, 0;\n\tbar.red.and.pred out, %1, %2, in;\n\t"
+        "selp.u32 %0, 1, 0, out;\n\t}"
         : "=r"(all)
-        : "r"(static_cast<unsigned>(predicate))
+        : "r"(id), "r"(threads), "r"(static_cast<unsigned>(predicate))
         : "memory");
     return all != 0;
 }

@@ -16,16 +16,22 @@ __device__ __forceinline__ float rcp_approx_ftz(float x) {
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
-/// sqrt.rn.f32 (9.7.3.15), correctly rounded.
-__device__ __forceinline__ float sqrt_rn(float x) {
+/// rsqrt.approx.f32 (9.7.3.17): within 1 ulp; subnormal operands are kept.
+__device__ __forceinline__ float rsqrt_approx(float x) {
     float r;
-    asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(x));
+    asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
 /// div.rn.f32 (9.7.3.8), correctly rounded.
 __device__ __forceinline__ float div_rn(float a, float b) {
     float r;
     asm("div.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+}
+/// max.u16x2 (9.7.1.13): of each half.
+__device__ __forceinline__ unsigned max_u16x2(unsigned a, unsigned b) {
+    unsigned r;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
 }
 /// mul.rn.bf16x2 (9.7.4.3): subnormal operands and results are kept.

@@ -22,8 +22,9 @@ void play_hopper(uint32_t multiprocessors, sim::Policy policy, uint64_t seed) {
 void require_right(GpuCase c) {
     c.options.device = NVFP4R_DEVICE_SIM;
     INFO(c.name << ", M " << c.tokens);
-    CHECK(run_gpu_case(c) == "");
+    const std::string wrong = run_gpu_case(c);
     INFO(sim::driver::last_report());
+    CHECK(wrong == "");
 }
 
 }  // namespace

@@ -220,6 +220,21 @@ TEST_CASE("graphs made by hand, their parameters and updates", "[sim][driver]") 
     CHECK(*static_cast<uint32_t*>(read.kernelParams[1]) == 18);
     CHECK(api.cuGraphKernelNodeGetParams(fill, &read) == CUDA_ERROR_INVALID_VALUE);
 
+    // New parameters of a node are those of executables made from then on.
+    value = 20;
+    session.ok(api.cuGraphKernelNodeSetParams(kernel, &node));
+    CHECK(api.cuGraphKernelNodeSetParams(fill, &node) == CUDA_ERROR_INVALID_VALUE);
+    session.ok(api.cuGraphLaunch(exec, stream));
+    session.ok(api.cuStreamSynchronize(stream));
+    CHECK(session.word(a + 4) == 18);
+    const CUgraphExec changed = instantiate(session, graph);
+    session.ok(api.cuGraphLaunch(changed, stream));
+    session.ok(api.cuStreamSynchronize(stream));
+    CHECK(session.word(a + 4) == 20);
+    session.ok(api.cuGraphExecDestroy(changed));
+    value = 18;
+    session.ok(api.cuGraphKernelNodeSetParams(kernel, &node));
+
     value = 19;
     session.ok(api.cuGraphExecKernelNodeSetParams(exec, kernel, &node));
     CHECK(api.cuGraphExecKernelNodeSetParams(exec, fill, &node) == CUDA_ERROR_INVALID_VALUE);

@@ -23,6 +23,13 @@ KernelWork kernel_node_work(Call& call, const CUDA_KERNEL_NODE_PARAMS& params) {
     return kernel_work(function, launch_request(function, config), params.kernelParams, params.extra);
 }
 
+KernelWork with_parameters(Call& call, const KernelWork& old, const CUDA_KERNEL_NODE_PARAMS& params) {
+    KernelWork work = kernel_node_work(call, params);
+    work.launch.cluster = old.launch.cluster;
+    work.launch.explicit_cluster = old.launch.explicit_cluster;
+    return work;
+}
+
 CUgraphNode_st& existing_node(CUgraphNode handle) {
     for (const auto& [key, graph] : state().graphs) {
         for (const auto& node : graph->nodes) {
@@ -190,6 +197,15 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS*
         params->blockDimZ = launch.block.z;
         params->sharedMemBytes = launch.dynamic_shared;
         params->kernelParams = node.parameter_pointers.data();
+    });
+}
+
+CUresult cuGraphKernelNodeSetParams(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS* params) {
+    return in_context("cuGraphKernelNodeSetParams", [&](Call& call) {
+        require_pointer(params, "nodeParams");
+        auto* kernel = std::get_if<KernelWork>(&existing_node(handle).work);
+        if (kernel == nullptr) refuse(CUDA_ERROR_INVALID_VALUE, "the node is not a kernel");
+        *kernel = with_parameters(call, *kernel, *params);
     });
 }
 

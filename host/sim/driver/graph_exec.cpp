@@ -136,12 +136,7 @@ CUresult cuGraphExecKernelNodeSetParams(CUgraphExec handle, CUgraphNode node_han
                                        [&](const auto& n) { return n.original == node_handle; });
         if (node == exec.nodes.end() || node->type != CU_GRAPH_NODE_TYPE_KERNEL)
             refuse(CUDA_ERROR_INVALID_VALUE, "the node is not a kernel of this graph");
-        const GridLaunch old = std::get<KernelWork>(node->work).launch;
-        KernelWork work = kernel_node_work(call, *params);
-        // The parameters carry no attributes: a cluster given when the node was captured stays.
-        work.launch.cluster = old.cluster;
-        work.launch.explicit_cluster = old.explicit_cluster;
-        node->work = std::move(work);
+        node->work = with_parameters(call, std::get<KernelWork>(node->work), *params);
     });
 }
 

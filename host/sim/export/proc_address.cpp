@@ -27,9 +27,13 @@ const Entry kEntries[] = {
 constexpr struct {
     const char* name;
     int version;
-} kOldestForm[] = {{"cuGraphAddKernelNode", 12000},           {"cuGraphKernelNodeGetParams", 12000},
-                   {"cuGraphExecKernelNodeSetParams", 12000}, {"cuGraphExecUpdate", 12000},
-                   {"cuStreamBeginCapture", 10010},           {"cuMemAlloc", 3020}};
+} kOldestForm[] = {{"cuGraphAddKernelNode", 12000},
+                   {"cuGraphKernelNodeGetParams", 12000},
+                   {"cuGraphKernelNodeSetParams", 12000},
+                   {"cuGraphExecKernelNodeSetParams", 12000},
+                   {"cuGraphExecUpdate", 12000},
+                   {"cuStreamBeginCapture", 10010},
+                   {"cuMemAlloc", 3020}};
 
 /// An exported symbol of this library itself.
 void* own_symbol(const std::string& name) {
