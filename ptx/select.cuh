@@ -75,8 +75,8 @@ __device__ __forceinline__ void team_sync() {
 template <unsigned kTeam>
 __device__ __forceinline__ bool team_and(bool predicate) {
     if constexpr (kTeam == kWarp) {
-        ptx::bar_warp_sync();
-        return predicate;  // a warp has nothing to wait for
+        ptx::bar_warp_sync();  // a vote orders no memory accesses
+        return ptx::vote_sync_all(predicate);
     } else {
         return ptx::bar_red_and(kTeamBarrier, kTeam, predicate);
     }

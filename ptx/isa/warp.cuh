@@ -17,6 +17,17 @@ __device__ __forceinline__ unsigned redux_sync_max_u32(unsigned v) {
     return r;
 }
 
+/// vote.sync.all.pred (9.7.13.4): whether `predicate` holds in every lane.
+__device__ __forceinline__ bool vote_sync_all(bool predicate) {
+    unsigned all;
+    asm volatile(
+        "{\n\t.reg .pred in, out;\n\tsetp.ne.u32 in, %1, 0;\n\tvote.sync.all.pred out, in, 0xffffffff;\n\t"
+        "selp.u32 %0, 1, 0, out;\n\t}"
+        : "=r"(all)
+        : "r"(static_cast<unsigned>(predicate)));
+    return all != 0;
+}
+
 /// elect.sync (9.7.13.14): true in one lane, the same in every call. The compiler knows that one lane is left and issues
 /// a tcgen05 instruction as it stands; behind a compare of lane numbers it puts each in a loop over the lanes.
 __device__ __forceinline__ bool elect_sync() {
