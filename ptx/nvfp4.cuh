@@ -67,36 +67,54 @@ struct ExactDivisor {
 struct QuantisedBlock {
     unsigned scale;             // e4m3 byte
     float values[kScaleBlock];  // e2m1 * scale, without the global scale; exact in bf16
-    unsigned long long codes;   // 16 e2m1 codes, the even element in the low nibble
+    unsigned word[2];           // 16 e2m1 codes, the first in the low nibble
 };
 
 /// One NVFP4 block of the contract (section 4): scale e4m3(amax / 6 / global), codes e2m1(x / (scale * global)), every
 /// division correctly rounded. A NaN or an infinity makes the scale NaN, and with it all sixteen values.
 __device__ __forceinline__ QuantisedBlock quantise_block(const float (&x)[kScaleBlock], float global_scale) {
-    float amax = 0.0f;
-    bool finite = true;
+    unsigned largest = 0;  // magnitude, as bits: a NaN is the largest of all
 #pragma unroll
-    for (unsigned i = 0; i < kScaleBlock; ++i) {
-        const float a = fabsf(x[i]);
-        finite = finite && a <= 3.402823466e38f;
-        amax = fmaxf(amax, a);
-    }
+    for (unsigned i = 0; i < kScaleBlock; ++i) largest = max(largest, __float_as_uint(x[i]) & 0x7fffffffu);
+    const bool finite = largest < 0x7f800000u;
     QuantisedBlock block;
-    block.scale = ptx::cvt_rn_satfinite_e4m3x2(0.0f, ptx::div_rn(ptx::div_rn(amax, 6.0f), global_scale));
+    block.scale =
+        ptx::cvt_rn_satfinite_e4m3x2(0.0f, ptx::div_rn(ptx::div_rn(__uint_as_float(largest), 6.0f), global_scale));
     if (!finite) block.scale = 0x7fu;
     const float scale = e4m3_to_f32(block.scale);
     const float step = scale * global_scale;
     // A step of 0 has codes 0; an infinite one, of an absurd given global scale, leaves only signs.
     const bool zero = step == 0.0f || !finite, infinite = step > 3.402823466e38f;
     const ExactDivisor divisor(zero || infinite ? 1.0f : step);
-    block.codes = 0;
+#if __CUDA_ARCH__ >= 1000
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+        constexpr unsigned kSigns = 0x88888888u;
+        float q[8];
+#pragma unroll
+        for (unsigned i = 0; i < 8; ++i) {
+            const float v = x[8 * half + i];
+            q[i] = copysignf(divisor.quotient(fabsf(v)), v);
+        }
+        const unsigned word = ptx::cvt_rn_satfinite_e2m1x8(q);
+        block.word[half] = zero ? 0u : (infinite ? word & kSigns : word);
+#pragma unroll
+        for (unsigned i = 0; i < 8; i += 2) {
+            const unsigned pair = ptx::cvt_rn_f16x2_e2m1x2(block.word[half] >> (4 * i));
+            block.values[8 * half + i] = ptx::cvt_f32_f16(pair & 0xffffu) * scale;
+            block.values[8 * half + i + 1] = ptx::cvt_f32_f16(pair >> 16) * scale;
+        }
+    }
+#else
+    block.word[0] = block.word[1] = 0;
 #pragma unroll
     for (unsigned i = 0; i < kScaleBlock; ++i) {
         const float magnitude = zero || infinite ? 0.0f : round_to_e2m1(divisor.quotient(fabsf(x[i])));
         const unsigned sign = zero ? 0u : __float_as_uint(x[i]) >> 31;
-        block.codes |= static_cast<unsigned long long>(e2m1_code(magnitude) | sign << 3) << (4 * i);
+        block.word[i / 8] |= (e2m1_code(magnitude) | sign << 3) << (4 * (i % 8));
         block.values[i] = (sign ? -magnitude : magnitude) * scale;
     }
+#endif
     return block;
 }
 

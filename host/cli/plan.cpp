@@ -40,9 +40,11 @@ void print_plan(const Json& plan) {
     fmt::print("{}, for M {} to {}\n", plan["source"].get<std::string>(), launch["tokens_from"].get<int64_t>(),
                launch["tokens_to"].get<int64_t>());
     for (const Json& reason : plan["reasons"]) fmt::print("  {}\n", reason.get<std::string>());
-    fmt::print("launches {}: grid {} x {}, {} threads, {} bytes of shared memory, no cluster\n\n",
+    fmt::print("launches {}: grid {} x {}, {} threads, {} bytes of shared memory, {}\n\n",
                launch["launches"].get<int64_t>(), launch["grid_x"].get<int64_t>(), launch["grid_y"].get<int64_t>(),
-               launch["threads"].get<int>(), launch["dynamic_shared_bytes"].get<int>());
+               launch["threads"].get<int>(), launch["dynamic_shared_bytes"].get<int>(),
+               launch["cluster"] == 1 ? std::string("no cluster")
+                                      : fmt::format("clusters of {}", launch["cluster"].get<int>()));
     fmt::print("{}\n", table_text(plan["shared_memory"], kBytes));
     if (!plan["tensor_memory"].empty()) fmt::print("{}\n", table_text(plan["tensor_memory"], kColumns));
     fmt::print("{}\n", bold("FLOORS"));

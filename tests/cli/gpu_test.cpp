@@ -60,19 +60,21 @@ TEST_CASE("tile shapes asked for are kept, and refused with the limit", "[cli]")
         return run_cli(
             joined({"plan", "--preset", "deepseek-v4-pro", "--precision", "nvfp4", "--gpu", "b200", "--json"}, more));
     };
-    const CliResult kept = plan({"--tokens-per-tile", "16", "--k-split", "4", "--stages", "3", "--k-tile", "256"});
+    const CliResult kept = plan({"--tokens-per-tile", "16", "--k-split", "4", "--stages", "3", "--k-tile", "512"});
     INFO(kept.err);
     REQUIRE(kept.exit_code == 0);
     const nlohmann::json tile = kept.json().at("tile");
     CHECK(tile.at("tokens") == 16);
     CHECK(tile.at("k_split") == 4);
     CHECK(tile.at("stages") == 3);
-    CHECK(tile.at("k_tile") == 256);
+    CHECK(tile.at("k_tile") == 512);
 
     const std::vector<std::pair<std::vector<std::string>, const char*>> refused = {
         {{"--tokens-per-tile", "12"}, "multiple of 8"},
         {{"--k-split", "33"}, "at most"},
-        {{"--k-tile", "96"}, "128-byte"},
+        {{"--k-tile", "96"}, "a multiple of 256 up to 1024"},
+        {{"--k-tile", "1280"}, "a multiple of 256 up to 1024"},
+        {{"--k-tile", "1024", "--stages", "8"}, "512 tensor memory columns"},
         {{"--stages", "9"}, "at most"},
     };
     for (const auto& [flags, limit] : refused) {
@@ -109,7 +111,7 @@ TEST_CASE("emit writes a kernel with the entry and the shared memory that its sh
         for (const nlohmann::json& parameter : sheet.at("parameters"))
             CHECK(ptx.find(fmt::format("nvfp4_router_param_{}[{}]", parameter.at("index").get<int>(),
                                        parameter.at("bytes").get<int>())) != std::string::npos);
-        CHECK(sheet.at("parameters").size() == (std::string(arch) == "90a" ? 1 : 2));
+        CHECK(sheet.at("parameters").size() == (std::string(arch) == "90a" ? 1 : 3));
         CHECK(sheet.at("tickets").at("bytes") > 0);
     }
 }
