@@ -10,9 +10,10 @@ using namespace nvfp4r::test;
 
 namespace {
 
-/// Lets the simulator play one Hopper GPU.
-void play_hopper(uint32_t multiprocessors, sim::Policy policy, uint64_t seed) {
+/// Lets the simulator play one Hopper GPU. `ctas_per_sm`: no more are there at once, however small.
+void play_hopper(uint32_t multiprocessors, sim::Policy policy, uint64_t seed, uint32_t ctas_per_sm = 32) {
     sim::GpuConfig config = sim::GpuConfig::for_sm(90);
+    config.ctas_per_sm = ctas_per_sm;
     config.sms = multiprocessors;
     config.policy = policy;
     config.seed = seed;
@@ -53,6 +54,17 @@ TEST_CASE("C58 the Hopper kernels end with right results however few CTAs fit", 
         GpuCase batch = gpu_case(384, 144, 6);
         batch.tokens = 100;
         require_right(batch);
+    }
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+        play_hopper(1, sim::Policy::random, seed, 2);
+        for (const uint32_t experts : {32u, 96u}) {  // one warp selects, several do
+            GpuCase c = gpu_case(experts, 256, 4);
+            c.tokens = 16;
+            require_right(c);
+            c.options.device = NVFP4R_DEVICE_SIM;
+            INFO("plain, " << experts << " experts");
+            CHECK(run_plain_case(c) == "");
+        }
     }
 }
 
