@@ -9,7 +9,7 @@
 namespace nvfp4r {
 namespace {
 
-constexpr uint32_t kMaxSlices = 32;
+constexpr uint32_t kMostSlicesSm100 = 32;
 constexpr uint32_t kMaxStages = 8;
 constexpr uint32_t kMaxStageRows = 4;
 constexpr uint32_t kMaxCluster = 8;  // portable on every GPU with clusters
@@ -110,9 +110,9 @@ void check_wish(const TileWish& wish, const KernelPlan& kernel) {
     if (wish.tokens_per_tile % kTokenTile != 0 || wish.tokens_per_tile > 256)
         fail(NVFP4R_INVALID_ARGUMENT, "tokens_per_tile {}: a multiple of 8 up to 256 (N of the multiply)",
              wish.tokens_per_tile);
-    if (wish.k_split > std::min(kMaxSlices, k_stages))
+    if (wish.k_split > std::min(kMostSlicesSm100, k_stages))
         fail(NVFP4R_INVALID_ARGUMENT, "k_split {}: at most {} slices (K has {} stages of {}, a join holds {} packets)",
-             wish.k_split, std::min(kMaxSlices, k_stages), k_stages, stage, kMaxSlices);
+             wish.k_split, std::min(kMostSlicesSm100, k_stages), k_stages, stage, kMostSlicesSm100);
     if (wish.stages > kMaxStages) fail(NVFP4R_INVALID_ARGUMENT, "stages {}: at most {}", wish.stages, kMaxStages);
 }
 
@@ -141,7 +141,7 @@ std::optional<KernelPlan> choose_shape(const KernelPlan& problem, int64_t tokens
         if (!wish.tokens_per_tile && tile > kTokenTile && tile / 2 >= tokens) continue;
         for (uint32_t blocks = 1; blocks <= all_blocks; ++blocks) {
             if (ceil_div(all_blocks, ceil_div(all_blocks, blocks)) != blocks) continue;  // even groups
-            for (uint32_t slices = 1; slices <= std::min(kMaxSlices, k_stages); ++slices) {
+            for (uint32_t slices = 1; slices <= std::min(kMostSlicesSm100, k_stages); ++slices) {
                 if (wish.k_split != 0 && wish.k_split != slices) continue;
                 // A tile of 8 serves a single token too, whose row is one load of each thread.
                 const uint32_t most = problem.quantise_tokens && tile > kTokenTile ? std::min(kMaxCluster, slices) : 1;
