@@ -158,7 +158,7 @@ size_t differing_logits(const Shape& s, uint32_t seed) {
 
 }  // namespace
 
-TEST_CASE("Blackwell logits are the tensor core's bits in every tile shape", "[kernel][sim]") {
+TEST_CASE("C04 Blackwell logits are the tensor core's bits in every tile shape", "[kernel][sim]") {
     play(b200(), sim::Policy::random, 1);
     for (const Shape& s : kShapes) {
         INFO(s.experts << " experts, K " << s.hidden << ", M " << s.tokens << ", precision " << s.precision);
