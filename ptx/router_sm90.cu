@@ -19,6 +19,7 @@
 // ascending in one accumulator; then fp32 sums over warps ascending and over slices ascending. Warps w * warps_m and on of
 // slice t share chunks t * chunks_per_slice + w * chunks_per_warp and on, each with its own experts.
 #include "gate_tile.cuh"
+#include "isa/cluster.cuh"
 #include "isa/launch.cuh"
 #include "isa/memory.cuh"
 #include "join.cuh"
@@ -48,7 +49,11 @@ struct DecodeShared {
     alignas(16) float partial[kPlan.warps_k][kTileTokens][kPartialStride];
     JoinSpace join;
     float token_scale[kTileTokens];
+    unsigned amax[kPlan.cluster > 1 ? kPlan.cluster : 1]
+                 [kTileTokens];  // of each slice of K, where a cluster shares them
+    unsigned slice_amax[kTileTokens];
 };
+static_assert(kPlan.cluster == 1 || kPlan.cluster == kPlan.slices, "a cluster has the slices of K of one expert group");
 static_assert(sizeof(DecodeShared) == decode_shared_bytes(kPlan), "the host sizes shared memory by the same formula");
 
 /// Chunk `u` of a warp that is number `place` of those that share K, or kChunks when there is none.
@@ -74,18 +79,25 @@ __device__ __forceinline__ void load_gate(const RouterParams& p, unsigned first,
 
 using Accumulators = float[kPlan.expert_tiles][kPlan.token_tiles][4];
 
-/// One chunk: tokens from global memory to fragments, then all its products.
-__device__ __forceinline__ void multiply_chunk(const RouterParams& p, const DecodeShared& shared, const Tile& tile,
-                                               unsigned valid, bool writes_codes, unsigned chunk, unsigned lane,
-                                               const GateSlot& slot, Accumulators& acc) {
+using TokenBlocks = RawBlock<kPlan.token_form>[kPlan.token_tiles];
+
+/// A lane's blocks of a chunk. What lies past K or belongs to no valid token is zero.
+__device__ __forceinline__ void load_tokens(const RouterParams& p, const Tile& tile, unsigned valid, unsigned chunk,
+                                            unsigned lane, TokenBlocks& raw) {
     const unsigned k = chunk * kChunk + lane % 4 * kScaleBlock;
-    RawBlock<kPlan.token_form> raw[kPlan.token_tiles];
 #pragma unroll
     for (unsigned n = 0; n < kPlan.token_tiles; ++n) {
         const bool present = (valid >> n & 1u) != 0 && k < kPlan.hidden;
         const long long row = tile.first_row + n * kTokenTile + lane / 4;
         raw[n] = present ? load_block<kPlan.token_form>(p, row, k, kPlan.hidden) : empty_block<kPlan.token_form>();
     }
+}
+
+/// One chunk: tokens to fragments, then all their products.
+__device__ __forceinline__ void multiply_chunk(const RouterParams& p, const DecodeShared& shared, const Tile& tile,
+                                               bool writes_codes, unsigned chunk, unsigned lane, const GateSlot& slot,
+                                               const TokenBlocks& raw, Accumulators& acc) {
+    const unsigned k = chunk * kChunk + lane % 4 * kScaleBlock;
     PlaneBlock planes[kPlan.token_tiles][kTokenPlanes];
 #pragma unroll
     for (unsigned n = 0; n < kPlan.token_tiles; ++n) {
@@ -106,6 +118,49 @@ __device__ __forceinline__ void multiply_chunk(const RouterParams& p, const Deco
 #pragma unroll
             for (unsigned n = 0; n < kPlan.token_tiles; ++n) multiply_tile(acc[m][n], fragments, q, planes[n]);
         }
+}
+
+/// Global scales from the tokens' amax, where the CTAs of a cluster have the slices of K: each finds the amax of its slice
+/// and tells the others. `raw` is the warp's first chunk. The whole CTA; ends with a barrier.
+__device__ __forceinline__ void share_token_scales(const RouterParams& p, DecodeShared& shared, const Tile& tile,
+                                                   unsigned valid, unsigned slice, unsigned place,
+                                                   const TokenBlocks& raw, unsigned thread) {
+    const unsigned lane = thread % kWarp;
+    ptx::bar_sync();  // slice_amax is 0
+    if (thread / kWarp < kMultiplyWarps) {
+        unsigned amax[kPlan.token_tiles];
+#pragma unroll
+        for (unsigned n = 0; n < kPlan.token_tiles; ++n) amax[n] = block_amax(raw[n]);
+#pragma unroll 1
+        for (unsigned u = 1; u < kPlan.chunks_per_warp; ++u) {
+            TokenBlocks next;
+            load_tokens(p, tile, valid, warp_chunk(slice, place, u), lane, next);
+#pragma unroll
+            for (unsigned n = 0; n < kPlan.token_tiles; ++n) amax[n] = max(amax[n], block_amax(next[n]));
+        }
+#pragma unroll
+        for (unsigned n = 0; n < kPlan.token_tiles; ++n) {
+            float largest = __uint_as_float(amax[n]);  // of the token's 64 k: four lanes
+            largest = fmaxf(largest, ptx::shfl_sync_bfly(largest, 1));
+            largest = fmaxf(largest, ptx::shfl_sync_bfly(largest, 2));
+            if (lane % 4 == 0)
+                ptx::red_shared_max_u32(&shared.slice_amax[n * kTokenTile + lane / 4], __float_as_uint(largest));
+        }
+    }
+    ptx::bar_sync();
+    ptx::barrier_cluster_wait_acquire();  // the others have started
+    for (unsigned i = thread; i < kTileTokens * kPlan.cluster; i += kThreads)
+        ptx::st_shared_cluster_u32(&shared.amax[slice][i % kTileTokens], i / kTileTokens,
+                                   shared.slice_amax[i % kTileTokens]);
+    ptx::barrier_cluster_arrive_release();
+    ptx::barrier_cluster_wait_acquire();
+    for (unsigned t = thread; t < kTileTokens; t += kThreads) {
+        unsigned amax = 0;
+#pragma unroll
+        for (unsigned s = 0; s < kPlan.cluster; ++s) amax = max(amax, shared.amax[s][t]);
+        shared.token_scale[t] = global_scale_of(__uint_as_float(amax));
+    }
+    ptx::bar_sync();
 }
 
 /// The warp's accumulators to shared memory: lane (g, c) has experts g, g + 8 and tokens 2c, 2c + 1 of each 16 x 8
@@ -140,7 +195,7 @@ __device__ __forceinline__ void send_packets(const RouterParams& p, const Decode
 
 }  // namespace nvfp4r
 
-extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.ctas_per_sm)
+extern "C" __global__ void NVFP4R_CLUSTER_DIMS __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.ctas_per_sm)
     nvfp4_router(const __grid_constant__ nvfp4r::KernelParams params) {
     using namespace nvfp4r;
     const RouterParams& p = with_options(params);
@@ -158,17 +213,29 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
     if (produces && warp < kMultiplyWarps)
 #pragma unroll
         for (unsigned u = 0; u < kRing; ++u) load_gate(p, first_tile, warp_chunk(slice, place, u), lane, ring[u]);
+    // A static scale needs no amax.
+    const bool shares_amax = kPlan.cluster > 1 && !(p.hidden_global_scale > 0.0f);
+    if (shares_amax) {
+        ptx::barrier_cluster_arrive_relaxed();
+        for (unsigned t = thread; t < kTileTokens; t += kThreads) shared.slice_amax[t] = 0;
+    }
     ptx::griddepcontrol_launch_dependents();
     ptx::griddepcontrol_wait();
     const unsigned long long ticket = thread == 0 ? take_ticket(p, tile) : 0;
 
     if (produces) {
-        if constexpr (kScaleTokens) find_token_scales<kThreads>(p, shared.token_scale, tile, thread);
-        if (warp < kMultiplyWarps) {
-            unsigned valid = 0;
+        unsigned valid = 0;
 #pragma unroll
-            for (unsigned n = 0; n < kPlan.token_tiles; ++n)
-                valid |= static_cast<unsigned>(row_is_valid(p, tile.first_row + n * kTokenTile + lane / 4)) << n;
+        for (unsigned n = 0; n < kPlan.token_tiles; ++n)
+            valid |= static_cast<unsigned>(row_is_valid(p, tile.first_row + n * kTokenTile + lane / 4)) << n;
+        TokenBlocks raw;
+        if (warp < kMultiplyWarps) load_tokens(p, tile, valid, warp_chunk(slice, place, 0), lane, raw);
+        if (shares_amax) {
+            if constexpr (kPlan.cluster > 1) share_token_scales(p, shared, tile, valid, slice, place, raw, thread);
+        } else if constexpr (kScaleTokens) {
+            find_token_scales<kThreads>(p, shared.token_scale, tile, thread);
+        }
+        if (warp < kMultiplyWarps) {
             Accumulators acc = {};
 #pragma unroll 1
             for (unsigned first = 0; first < kPlan.chunks_per_warp; first += kRing)
@@ -176,7 +243,8 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
                 for (unsigned j = 0; j < kRing; ++j) {
                     const unsigned chunk = warp_chunk(slice, place, first + j);
                     if (chunk == kChunks) continue;
-                    multiply_chunk(p, shared, tile, valid, first_tile == 0, chunk, lane, ring[j], acc);
+                    if (first + j > 0) load_tokens(p, tile, valid, chunk, lane, raw);
+                    multiply_chunk(p, shared, tile, first_tile == 0, chunk, lane, ring[j], raw, acc);
                     load_gate(p, first_tile, warp_chunk(slice, place, first + j + kRing), lane, ring[j]);
                 }
             store_partial(shared, place, warp_m, lane, acc);

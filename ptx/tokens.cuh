@@ -29,14 +29,6 @@ __device__ __forceinline__ RawBlock<kForm> empty_block() {
     return block;
 }
 
-/// Block scale of NVFP4 tokens, as it is stored.
-__device__ __forceinline__ unsigned load_block_scale(const RouterParams& p, long long row, unsigned k,
-                                                     unsigned hidden) {
-    const long long cols = hidden / kScaleBlock, col = k / kScaleBlock;
-    return ptx::ld_global_nc_u8(p.hidden_scales +
-                                (p.hidden_scales_atoms ? atom_scale_offset(row, col, cols) : row * cols + col));
-}
-
 /// Values k..k+15 of a row. `p.hidden_vector` says that every row starts at a 16-byte (NVFP4: 8-byte) boundary.
 template <TokenForm kForm>
 __device__ __forceinline__ RawBlock<kForm> load_block(const RouterParams& p, long long row, unsigned k,
@@ -56,7 +48,9 @@ __device__ __forceinline__ RawBlock<kForm> load_block(const RouterParams& p, lon
                 for (unsigned b = 0; b < 4; ++b) block.word[w] |= ptx::ld_global_nc_u8(codes + 4 * w + b) << (8 * b);
             }
         }
-        block.word[2] = load_block_scale(p, row, k, hidden);
+        const long long cols = hidden / kScaleBlock, col = k / kScaleBlock;
+        block.word[2] = ptx::ld_global_nc_u8(
+            p.hidden_scales + (p.hidden_scales_atoms ? atom_scale_offset(row, col, cols) : row * cols + col));
     } else {
         constexpr unsigned kBytes = kForm == TokenForm::F32 ? 4 : 2;
         const auto* values = static_cast<const unsigned char*>(p.hidden) + (row * p.hidden_stride + k) * kBytes;
@@ -89,6 +83,23 @@ __device__ __forceinline__ float block_value(const RawBlock<kForm>& block, unsig
     const unsigned word = block.word[i / 2];
     if constexpr (kForm == TokenForm::Bf16) return __uint_as_float(i % 2 ? word & 0xffff0000u : word << 16);
     return ptx::cvt_f32_f16(i % 2 ? word >> 16 : word & 0xffffu);
+}
+
+/// Largest magnitude of a block as the bits of an f32; more than those of the largest number when a value is not finite.
+template <TokenForm kForm>
+__device__ __forceinline__ unsigned block_magnitude(const RawBlock<kForm>& block) {
+    unsigned largest = 0;
+    if constexpr (kForm == TokenForm::Bf16) {
+        unsigned pair = 0;
+#pragma unroll
+        for (unsigned w = 0; w < RawBlock<kForm>::kWords; ++w) pair = ptx::max_u16x2(pair, block.word[w] & 0x7fff7fffu);
+        largest = max(pair & 0xffff0000u, pair << 16);
+    } else {
+#pragma unroll
+        for (unsigned i = 0; i < kScaleBlock; ++i)
+            largest = max(largest, __float_as_uint(block_value<kForm>(block, i)) & 0x7fffffffu);
+    }
+    return largest;
 }
 
 /// The upper half of x as bf16 bits in the upper half of a word: x cut after eight bits. A NaN must not lose the bits
@@ -142,7 +153,7 @@ __device__ __forceinline__ void write_codes(const RouterParams& p, unsigned hidd
     if (!out.write) return;
     unsigned char* codes = p.codes_out + out.row * (hidden / 2) + out.k / 2;
 #pragma unroll
-    for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.word[b / 4] >> (8 * (b % 4)));
+    for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.codes >> (8 * b));
     const long long cols = hidden / kScaleBlock, col = out.k / kScaleBlock;
     p.scales_out[p.scales_out_atoms ? atom_scale_offset(out.row, col, cols) : out.row * cols + col] =
         static_cast<unsigned char>(term.scale);
@@ -157,12 +168,10 @@ __device__ __forceinline__ void quantise_planes(const RawBlock<kForm>& block, fl
     for (unsigned i = 0; i < kScaleBlock; ++i) x[i] = block_value<kForm>(block, i);
 #pragma unroll
     for (unsigned q = 0; q < kPlanes; ++q) {
-        const QuantisedBlock term = quantise_block(x, global_scale);
+        const QuantisedBlock term = quantise_block(x, q == 0 ? block_magnitude(block) : largest_bits(x), global_scale);
         if (q == 0) write_codes(p, hidden, out, term);
 #pragma unroll
-        for (unsigned j = 0; j < kScaleBlock / 2; ++j)
-            planes[q].word[j] =
-                __float_as_uint(term.values[2 * j]) >> 16 | (__float_as_uint(term.values[2 * j + 1]) & 0xffff0000u);
+        for (unsigned j = 0; j < kScaleBlock / 2; ++j) planes[q].word[j] = term.values[j];
         if (q + 1 < kPlanes) residual_block(x, term, global_scale);
     }
 }
@@ -178,19 +187,22 @@ __device__ __forceinline__ bool row_is_valid(const RouterParams& p, long long ro
 /// their block NaN whatever the global scale is.
 template <TokenForm kForm>
 __device__ __forceinline__ unsigned block_amax(const RawBlock<kForm>& block) {
-    unsigned amax = 0;
+    constexpr unsigned kInfinityBits = 0x7f800000u;
     if constexpr (kForm == TokenForm::Bf16) {
-        unsigned pair = 0;
+        // Bits + 0x80 are negative as a signed half where the value is not finite.
+        constexpr unsigned kUp = 0x00800080u;
+        unsigned pair = kUp;
 #pragma unroll
-        for (unsigned w = 0; w < RawBlock<kForm>::kWords; ++w) pair = ptx::max_u16x2(pair, block.word[w] & 0x7fff7fffu);
-        amax = max(pair & 0xffff0000u, pair << 16);
-        if (amax < 0x7f800000u) return amax;
-        amax = 0;
+        for (unsigned w = 0; w < RawBlock<kForm>::kWords; ++w)
+            pair = ptx::max_s16x2(pair, (block.word[w] & 0x7fff7fffu) + kUp);
+        pair -= kUp;
+        return max(pair & 0xffff0000u, pair << 16);
     }
+    unsigned amax = 0;
 #pragma unroll
     for (unsigned i = 0; i < kScaleBlock; ++i) {
         const unsigned bits = __float_as_uint(block_value<kForm>(block, i)) & 0x7fffffffu;
-        amax = max(amax, bits < 0x7f800000u ? bits : 0u);
+        amax = max(amax, bits < kInfinityBits ? bits : 0u);
     }
     return amax;
 }

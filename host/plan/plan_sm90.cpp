@@ -7,9 +7,9 @@
 namespace nvfp4r {
 namespace {
 
-constexpr uint32_t kMaxWarps = 14;        // of a CTA: two CTAs an SM leave each thread 72 registers
-constexpr uint32_t kLeanWarps = 10;       // the same with 96 registers
-constexpr uint32_t kMostSlicesSm90 = 16;  // packets a selecting thread holds at once
+constexpr uint32_t kMaxWarps = 14;   // of a CTA: two CTAs an SM leave each thread 72 registers
+constexpr uint32_t kLeanWarps = 10;  // the same with 96 registers
+constexpr uint32_t kMaxSlices = 16;  // packets a selecting thread holds at once
 
 struct Split {
     uint32_t warps_m, expert_tiles, slices, warps_k, chunks_per_warp;
@@ -17,34 +17,49 @@ struct Split {
 };
 
 /// The cost of a split in packed tiles that a warp multiplies one after the other. A slice more costs its packet in the
-/// join, a warp more its row in the sum over warps, and every CTA of a multiprocessor reads its slice of `tokens` rows; all
-/// three weights are from the stage times of an H200.
-Split split_of(uint32_t warps_m, uint32_t expert_tiles, uint32_t slices, uint32_t chunks, uint32_t max_warps,
-               uint32_t tokens, uint32_t ctas_per_sm) {
-    constexpr double kSliceCost = 0.02, kWarpCost = 0.015, kTokenCost = 0.003;
-    const uint32_t per_slice = ceil_div(chunks, slices);
-    const uint32_t per_warp = ceil_div(per_slice, max_warps / warps_m);
+/// join, a warp more its row in the sum over warps, every CTA of a multiprocessor reads its slice of the tokens, and may have
+/// to quantise it; the weights are from the stage times of an H200.
+Split split_of(const KernelPlan& kernel, uint32_t warps_m, uint32_t expert_tiles, uint32_t slices, uint32_t ctas_per_sm,
+               uint32_t most_warps) {
+    constexpr double kSliceCost = 0.02, kWarpCost = 0.015, kTokenCost = 0.003, kQuantiseCost = 1.0;
+    constexpr uint32_t kManyTokens = 17;  // fewer are read in no time
+    const uint32_t tokens = kernel.token_tiles * kTokenTile;
+    const uint32_t per_slice = ceil_div(ceil_div(kernel.hidden, kChunk), slices);
+    const uint32_t per_warp = ceil_div(per_slice, most_warps / warps_m);
     const uint32_t warps = ceil_div(per_slice, per_warp);
-    const double cost = expert_tiles * per_warp + kSliceCost * slices + kWarpCost * warps +
-                        kTokenCost * tokens * per_slice * ctas_per_sm;
+    double cost = expert_tiles * per_warp + kSliceCost * slices + kWarpCost * warps;
+    if (tokens >= kManyTokens) cost += kTokenCost * tokens * per_slice * ctas_per_sm;
+    if (kernel.quantise_tokens) cost += kQuantiseCost * kernel.token_tiles * kernel.token_planes * per_warp;
     return {warps_m, expert_tiles, slices, warps, per_warp, cost};
 }
 
-Split choose_split(uint32_t experts, uint32_t chunks, uint32_t tile_tokens, uint32_t tiles, const DeviceLimits& device,
-                   uint32_t wished_slices) {
-    constexpr uint32_t kManyTokens = 17;  // fewer are read in no time
-    const uint32_t gate_tiles = ceil_div(experts, kExpertTile), tokens = tile_tokens < kManyTokens ? 0 : tile_tokens;
+/// CTAs of a cluster that has the slices of K, or 1. Eight is what every GPU can place.
+uint32_t cluster_of(const KernelPlan& kernel, uint32_t slices) {
+    return kernel.quantise_tokens && (slices == 2 || slices == 4 || slices == 8) ? slices : 1;
+}
+
+/// The split for calls of `tiles` token tiles.
+Split choose_split(const KernelPlan& kernel, uint32_t tiles, const DeviceLimits& device, uint32_t wished_slices) {
+    const uint32_t gate_tiles = ceil_div(kernel.experts, kExpertTile);
+    // One wave: the token tiles' CTAs together fit the GPU, two a multiprocessor where the registers allow it.
+    const uint32_t places = device.multiprocessors * (tiles > 1 && !kernel.quantise_tokens ? 2 : 1);
+    const uint32_t chunks = ceil_div(kernel.hidden, kChunk);
     Split best{0, 0, 0, 0, 0, 1e30};
     for (const uint32_t warps_m : {1u, 2u})
         for (const uint32_t expert_tiles : {1u, 2u}) {
             const uint32_t groups = ceil_div(gate_tiles, warps_m * expert_tiles);
-            // One wave: the token tiles' CTAs together fit the GPU, two a multiprocessor when there are several tiles.
-            const uint32_t places = device.multiprocessors * (tiles > 1 ? 2 : 1);
-            const uint32_t most = std::clamp(places / (groups * tiles), 1u, std::min(kMostSlicesSm90, chunks));
+            const uint32_t most = std::clamp(places / (groups * tiles), 1u, std::min(kMaxSlices, chunks));
             for (uint32_t slices = wished_slices ? wished_slices : 1; slices <= (wished_slices ? wished_slices : most);
                  ++slices) {
+                // Without a cluster every CTA looks through whole rows.
+                const bool whole_rows = kernel.quantise_tokens && slices > 1 && cluster_of(kernel, slices) == 1;
+                if (whole_rows && !wished_slices) continue;
                 const uint32_t ctas = ceil_div(groups * slices * tiles, device.multiprocessors);
-                const Split split = split_of(warps_m, expert_tiles, slices, chunks, kMaxWarps, tokens, ctas);
+                // Two CTAs a multiprocessor: one expert tile a warp, and fewer warps where a chunk is fetched ahead.
+                if (ctas > 1 && expert_tiles > 1 && !wished_slices) continue;
+                Split split = split_of(kernel, warps_m, expert_tiles, slices, ctas, kMaxWarps);
+                if (ctas > 1 && split.chunks_per_warp > 1)
+                    split = split_of(kernel, warps_m, expert_tiles, slices, ctas, kLeanWarps);
                 if (split.cost < best.cost) best = split;
             }
         }
@@ -55,34 +70,35 @@ Split choose_split(uint32_t experts, uint32_t chunks, uint32_t tile_tokens, uint
 void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLimits& device, const TileWish& wish,
                  Plan& plan) {
     plan.source = "router_sm90.cu";
-    plan.own_selectors = band <= TokenBand::kUpTo16;
     KernelPlan& kernel = plan.kernel;
     const uint32_t chunks = ceil_div(settings.hidden, kChunk);
     if (wish.k_tile != 0 && wish.k_tile != kChunk)
         fail(NVFP4R_INVALID_ARGUMENT, "k_tile {}: this kernel's K step is {}", wish.k_tile, kChunk);
     if (wish.stages > 2)
         fail(NVFP4R_INVALID_ARGUMENT, "stages {}: this kernel keeps at most 2 tiles in flight", wish.stages);
-    if (wish.k_split > std::min(kMostSlicesSm90, chunks))
+    if (wish.k_split > std::min(kMaxSlices, chunks))
         fail(NVFP4R_INVALID_ARGUMENT, "k_split {}: at most {} slices (K has {} steps of {}, a join holds {} packets)",
-             wish.k_split, std::min(kMostSlicesSm90, chunks), chunks, kChunk, kMostSlicesSm90);
+             wish.k_split, std::min(kMaxSlices, chunks), chunks, kChunk, kMaxSlices);
     if (wish.tokens_per_tile % kTokenTile != 0 || wish.tokens_per_tile > kMaxTileTokens)
         fail(NVFP4R_INVALID_ARGUMENT, "tokens_per_tile {}: the kernels take 8, 16, 24, 32 and, with K unsplit, 64",
              wish.tokens_per_tile);
     const uint32_t narrowest = band == TokenBand::kUpTo8 ? 8 : (band == TokenBand::kUpTo16 ? 16 : kMaxTileTokens);
     plan.tile_tokens = wish.tokens_per_tile ? wish.tokens_per_tile : narrowest;
 
+    kernel.token_tiles = plan.tile_tokens / kTokenTile;
     // A batch-invariant router splits K the same way for every M; only then are its sums the same.
+    KernelPlan split_for = kernel;
+    if (settings.batch_invariant) split_for.token_tiles = 1;
     const TokenBand split_band = settings.batch_invariant ? TokenBand::kUpTo8 : band;
     const uint32_t split_tiles = split_band < TokenBand::kUpTo64     ? 1
                                  : split_band == TokenBand::kUpTo64  ? 2
                                  : split_band == TokenBand::kUpTo256 ? 8
                                                                      : kJoinedTilesPerLaunch;
-    const uint32_t split_tokens = settings.batch_invariant ? kTokenTile : plan.tile_tokens;
-    const Split split = choose_split(settings.experts, chunks, split_tokens, split_tiles, device, wish.k_split);
-    kernel.token_tiles = plan.tile_tokens / kTokenTile;
+    const Split split = choose_split(split_for, split_tiles, device, wish.k_split);
     kernel.warps_m = split.warps_m;
     kernel.expert_tiles = split.expert_tiles;
     kernel.slices = split.slices;
+    kernel.cluster = cluster_of(kernel, split.slices);
     kernel.warps_k = split.warps_k;
     kernel.chunks_per_warp = split.chunks_per_warp;
     // Selection has a thread an expert where that is possible.
@@ -95,6 +111,8 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
                                                     (kernel.chunks_per_warp == 1 || kernel.warps <= kLeanWarps)));
     kernel.ctas_per_sm = small ? 2 : 1;
 
+    // A cluster takes no CTAs besides those of its slices; two tiles fit one wave only without more.
+    plan.own_selectors = kernel.cluster == 1 && band <= TokenBand::kUpTo16;
     plan.producers =
         ceil_div(ceil_div(settings.experts, kExpertTile), kernel.warps_m * kernel.expert_tiles) * kernel.slices;
     plan.shared_bytes = decode_shared_bytes(kernel);
@@ -175,7 +193,7 @@ bool plan_batch(TokenBand band, const DeviceLimits& device, const TileWish& wish
     // separate ones.
     plan.early_start = false;
     KernelPlan& kernel = plan.kernel;
-    kernel.warps_m = 1;
+    kernel.warps_m = kernel.cluster = 1;
     kernel.expert_tiles = kWarpgroupExperts / kExpertTile;
     kernel.ctas_per_sm = 1;
     const uint32_t chunks = ceil_div(kernel.hidden, kChunk), blocks = ceil_div(kernel.experts, kWarpgroupExperts);
@@ -188,7 +206,7 @@ bool plan_batch(TokenBand band, const DeviceLimits& device, const TileWish& wish
         const bool fits =
             wish.tokens_per_tile ? shape.tokens == wish.tokens_per_tile : shape.tokens <= widest_batch_tile(kernel);
         if (!fits || (shape.groups_m > blocks && shape.groups_m > 1)) continue;
-        for (uint32_t slices = 1; slices <= std::min(kMostSlicesSm90, ceil_div(chunks, 4)); ++slices) {
+        for (uint32_t slices = 1; slices <= std::min(kMaxSlices, ceil_div(chunks, 4)); ++slices) {
             if (wish.k_split && slices != wish.k_split) continue;
             if ((slices - 1) * ceil_div(chunks, slices) >= chunks) continue;  // the last slice would be empty
             if (!set_batch_tile(shape, slices, device, kernel)) continue;
@@ -235,10 +253,8 @@ Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBa
     plan.kernel.plain = plain;
     constexpr uint32_t kWideTile = 64;  // only the batch kernel has it
     const bool wide = wish.tokens_per_tile == kWideTile && wish.k_split <= 1;
-    // Up to 64 tokens the decode kernel is faster on an H200 (11.6 against 13.1 us at E256 K7168), unless each of its CTAs
-    // quantises the tokens anew (24.8 against 18.8).
-    const TokenBand first_batch = plan.kernel.quantise_tokens ? TokenBand::kUpTo64 : TokenBand::kUpTo256;
-    const bool many = band >= first_batch && wish.tokens_per_tile == 0 && wish.k_split == 0;
+    // Up to 64 tokens the decode kernel is faster on an H200.
+    const bool many = band >= TokenBand::kUpTo256 && wish.tokens_per_tile == 0 && wish.k_split == 0;
     const Plan problem = plan;
     const bool batch = (many || wide) && !settings.batch_invariant && plan_batch(band, device, wish, plan);
     if (!batch) {

@@ -10,22 +10,23 @@ __device__ __forceinline__ float shfl_sync_bfly(float v, int mask) {
     return r;
 }
 
-/// redux.sync.max.u32 (9.7.13.10): the largest value of the warp, in every lane.
-__device__ __forceinline__ unsigned redux_sync_max_u32(unsigned v) {
-    unsigned r;
-    asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(v));
-    return r;
-}
-
-/// vote.sync.all.pred (9.7.13.4): whether `predicate` holds in every lane.
+/// vote.sync.all.pred (9.7.13.6): whether `predicate` holds in every lane.
 __device__ __forceinline__ bool vote_sync_all(bool predicate) {
     unsigned all;
     asm volatile(
         "{\n\t.reg .pred in, out;\n\tsetp.ne.u32 in, %1, 0;\n\tvote.sync.all.pred out, in, 0xffffffff;\n\t"
         "selp.u32 %0, 1, 0, out;\n\t}"
         : "=r"(all)
-        : "r"(static_cast<unsigned>(predicate)));
+        : "r"(static_cast<unsigned>(predicate))
+        : "memory");
     return all != 0;
+}
+
+/// redux.sync.max.u32 (9.7.13.10): the largest value of the warp, in every lane.
+__device__ __forceinline__ unsigned redux_sync_max_u32(unsigned v) {
+    unsigned r;
+    asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(v));
+    return r;
 }
 
 /// elect.sync (9.7.13.14): true in one lane, the same in every call. The compiler knows that one lane is left and issues
