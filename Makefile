@@ -54,21 +54,31 @@ TEST_SRC  := $(shell find tests -name '*.cpp' ! -path 'tests/fuzz/*')
 
 SIM_SRC   := $(shell find host/sim/export -name '*.cpp') $(BUILD)/generated/driver_refusals.cpp
 
-# A build from nothing compiles these rooms whole, each through one file that takes in the room's: what its files share,
-# templates above all, is then compiled once. With ccache each file is compiled by itself.
+# A build from nothing compiles a room's files together, twelve at a time, through a generated file that takes them in:
+# what they share, templates above all, is then compiled once. So a room's files must not define one name twice, and
+# these stay by themselves. With ccache each file is compiled by itself.
+APART := host/cli/main.cpp $(filter host/sim/export/% tests/kernel/% tests/arith/%,$(SIM_SRC) $(TEST_SRC))
 ifeq ($(findstring ccache,$(CXX)),)
-ROOMS := host/api host/cpu host/jit host/launch $(addprefix host/sim/,check driver engine machine program ptx) \
-         $(addprefix tests/,contract silicon)
-whole   = $(BUILD)/generated/rooms/$(subst /,-,$(1)).cpp
-by_room = $(filter-out $(foreach r,$(ROOMS),$(wildcard $(r)/*.cpp)),$($(1))) $(foreach r,$(filter $(2)/%,$(ROOMS)),$(call whole,$(r)))
-LIB_SRC  := $(call by_room,LIB_SRC,host)
-TEST_SRC := $(call by_room,TEST_SRC,tests)
-define ROOM_RULE
-$(call whole,$(1)): $(1)
+TOGETHER := 1-12 13-24 25-36 37-48 49-60 61-72
+folders   = $(sort $(patsubst %/,%,$(dir $(1))))
+slice     = $(wordlist $(firstword $(subst -, ,$(2))),$(lastword $(subst -, ,$(2))),$(1))
+files_of  = $(filter-out $(APART),$(sort $(wildcard $(1)/*.cpp)))
+part      = $(BUILD)/generated/rooms/$(subst /,-,$(1))-$(2).cpp
+parts_of  = $(foreach t,$(TOGETHER),$(if $(call slice,$(call files_of,$(1)),$(t)),$(call part,$(1),$(t))))
+# $(1): sources, made parts of the rooms that they are in; the generated ones and those APART stay.
+in_parts  = $(filter $(BUILD)/% $(APART),$(1)) $(foreach r,$(call folders,$(filter-out $(BUILD)/%,$(1))),$(call parts_of,$(r)))
+# A part is written anew only when its list has changed: the folder changes with every file that an editor writes.
+define PART_RULE
+$(call part,$(1),$(2)): $(1)
 	@mkdir -p $$(@D)
-	@printf '#include "%s"\n' $(wildcard $(1)/*.cpp) > $$@
+	@printf '#include "%s"\n' $(call slice,$(call files_of,$(1)),$(2)) > $$@.new
+	@cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
 endef
-$(foreach r,$(ROOMS),$(eval $(call ROOM_RULE,$(r))))
+$(foreach r,$(call folders,$(filter-out $(BUILD)/%,$(LIB_SRC) $(CLI_SRC) $(TEST_SRC))),\
+  $(foreach t,$(TOGETHER),$(if $(call slice,$(call files_of,$(r)),$(t)),$(eval $(call PART_RULE,$(r),$(t))))))
+LIB_SRC  := $(call in_parts,$(LIB_SRC))
+CLI_SRC  := $(call in_parts,$(CLI_SRC))
+TEST_SRC := $(call in_parts,$(TEST_SRC))
 endif
 
 LIB_OBJ  := $(LIB_SRC:%.cpp=$(BUILD)/obj/%.o)
@@ -85,10 +95,14 @@ all: $(BUILD)/libnvfp4router.a $(BUILD)/nvfp4-router $(BUILD)/tests $(BUILD)/lib
 $(BUILD)/libnvfp4router.a: $(LIB_OBJ)
 	$(call note,AR  $@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-$(BUILD)/nvfp4-router: $(CLI_OBJ) $(BUILD)/libnvfp4router.a
+# The subcommands without main: the tests run them in their own process.
+$(BUILD)/obj/commands.a: $(filter-out %/main.o,$(CLI_OBJ))
+	$(call note,AR  $@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(BUILD)/nvfp4-router: $(BUILD)/obj/host/cli/main.o $(BUILD)/obj/commands.a $(BUILD)/libnvfp4router.a
 	$(call note,LD  $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(BUILD)/tests: $(TEST_OBJ) $(filter-out %/main.o,$(CLI_OBJ)) $(BUILD)/libnvfp4router.a | $(BUILD)/libcuda_sim.so
+$(BUILD)/tests: $(TEST_OBJ) $(BUILD)/obj/commands.a $(BUILD)/libnvfp4router.a | $(BUILD)/libcuda_sim.so
 	$(call note,LD  $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lCatch2WithMain $(LDLIBS)
 
@@ -125,8 +139,11 @@ HOST_HEADERS := algorithm array bit cmath cstdint cstring deque filesystem funct
 TEST_HEADERS := $(HOST_HEADERS) catch2/catch.hpp
 # Most of what is left of a test's compile time is Catch2's macros, and they need no more optimisation than this.
 $(TEST_OBJ): private CXXFLAGS += -O0
-# The command line computes little.
-$(CLI_OBJ): private CXXFLAGS += -O1
+# Rooms that compute little.
+LIGHT := api bench cli driver format jit launch plan sim/driver sim/program sim/ptx sim/trace
+LIGHT_OBJ := $(foreach r,$(LIGHT),$(filter $(BUILD)/obj/host/$(r)/% $(BUILD)/obj/$(BUILD)/generated/rooms/host-$(subst /,-,$(r))-%,\
+               $(LIB_OBJ) $(CLI_OBJ)))
+$(LIGHT_OBJ): private CXXFLAGS += -O1
 ifeq ($(findstring ccache,$(CXX)),)
 HOST_PCH := $(BUILD)/pch/host.hpp
 TEST_PCH := $(BUILD)/pch/test.hpp

@@ -63,7 +63,7 @@ struct ExactDivisor {
 struct QuantisedBlock {
     unsigned scale;                    // e4m3 byte
     unsigned values[kScaleBlock / 2];  // two bf16 each: e2m1 * scale, without the global scale, exact
-    unsigned long long codes;          // 16 e2m1 codes, the even element in the low nibble
+    unsigned word[2];                  // 16 e2m1 codes, the first in the low nibble
 };
 
 /// The upper halves of two words, `low`'s in the lower half.
@@ -85,7 +85,6 @@ __device__ __forceinline__ unsigned largest_bits(const float (&x)[kScaleBlock]) 
 __device__ __forceinline__ QuantisedBlock quantise_block(const float (&x)[kScaleBlock], unsigned largest,
                                                          float global_scale) {
     constexpr unsigned kInfinityBits = 0x7f800000u, kNanScale = 0x7fu;
-    constexpr unsigned kSigns = 0x80008000u, kTwoToMinus126 = 0x00800080u;  // of bf16 pairs
     const bool finite = largest < kInfinityBits, empty = largest == 0;
     QuantisedBlock block;
     // Divisions of ordinary numbers are straight code; an empty block's need not be one of 0.
@@ -98,9 +97,30 @@ __device__ __forceinline__ QuantisedBlock quantise_block(const float (&x)[kScale
     // A step of 0 has codes 0; an infinite one, of an absurd given global scale, leaves only signs.
     const bool zero = step == 0.0f || !finite, infinite = step > 3.402823466e38f;
     const ExactDivisor divisor(zero || infinite ? 1.0f : step, zero || infinite ? 0.0f : 1.0f);
+#if __CUDA_ARCH__ >= 1000
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+        constexpr unsigned kSigns = 0x88888888u;
+        float q[8];
+#pragma unroll
+        for (unsigned i = 0; i < 8; ++i) {
+            const float v = x[8 * half + i];
+            q[i] = copysignf(divisor.quotient(fabsf(v)), v);
+        }
+        const unsigned word = ptx::cvt_rn_satfinite_e2m1x8(q);
+        block.word[half] = zero ? 0u : (infinite ? word & kSigns : word);
+#pragma unroll
+        for (unsigned i = 0; i < 8; i += 2) {
+            const unsigned pair = ptx::cvt_rn_f16x2_e2m1x2(block.word[half] >> (4 * i));
+            block.values[4 * half + i / 2] = upper_halves(__float_as_uint(ptx::cvt_f32_f16(pair & 0xffffu) * scale),
+                                                          __float_as_uint(ptx::cvt_f32_f16(pair >> 16) * scale));
+        }
+    }
+#else
+    constexpr unsigned kSigns = 0x80008000u, kTwoToMinus126 = 0x00800080u;  // of bf16 pairs
     const unsigned signs = zero ? 0u : kSigns, magnitudes = finite ? 0xffffffffu : 0u;
     const unsigned scales = upper_halves(__float_as_uint(scale), __float_as_uint(scale));
-    block.codes = 0;
+    block.word[0] = block.word[1] = 0;
 #pragma unroll
     for (unsigned j = 0; j < kScaleBlock / 2; ++j) {
         const float even = round_to_e2m1(divisor.quotient(fabsf(x[2 * j])));
@@ -110,8 +130,9 @@ __device__ __forceinline__ QuantisedBlock quantise_block(const float (&x)[kScale
         block.values[j] = ptx::mul_rn_bf16x2(magnitude | sign, scales);
         // A magnitude * 2^-126 has its code in bits 8..6 of a bf16.
         const unsigned nibbles = ptx::mul_rn_bf16x2(magnitude, kTwoToMinus126) >> 6 | sign >> 12;
-        block.codes |= static_cast<unsigned long long>((nibbles | nibbles >> 12) & 0xffu) << (8 * j);
+        block.word[j / 4] |= ((nibbles | nibbles >> 12) & 0xffu) << (8 * (j % 4));
     }
+#endif
     return block;
 }
 

@@ -50,11 +50,11 @@ struct KernelPlan {
     unsigned warps_m;          // decode: warps that share a chunk's experts
     unsigned warps_k;          // warps that share a K slice; the others help to select. Batch: warpgroups that share it
     unsigned slices;           // CTAs that share K
-    unsigned cluster;          // decode: CTAs that share the tokens' amax; 1: none
-    unsigned chunks_per_warp;  // 64-wide K chunks of one warp; batch: of one stage
+    unsigned chunks_per_warp;  // 64-wide K chunks of one warp; batch: of one stage; sm_100: operand rows of one stage
     unsigned ctas_per_sm;      // that must fit: caps the registers
     unsigned stages;           // of the shared-memory ring, where there is one
     unsigned tmem_columns;     // sm_100: allocated
+    unsigned cluster;          // CTAs along K that find a token's amax together; 1: no cluster
 };
 
 inline constexpr unsigned kChunk = 64;       // k of one packed weight tile
@@ -87,8 +87,7 @@ NVFP4R_ON_BOTH constexpr unsigned join_space_bytes(const KernelPlan& plan) {
 /// Dynamic shared memory of router_sm90.cu (struct DecodeShared).
 NVFP4R_ON_BOTH constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
     const unsigned tokens = plan.token_tiles * kTokenTile, experts = plan.warps_m * plan.expert_tiles * kExpertTile;
-    return round_up(
-        4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens * (plan.cluster + 2), 16);
+    return round_up(4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens * (plan.cluster + 2), 16);
 }
 
 // router_sm90_batch.cu: experts in blocks of one warpgroup's wgmma, tokens and gate in a ring of shared-memory stages.
@@ -152,29 +151,37 @@ NVFP4R_ON_BOTH constexpr unsigned batch_shared_bytes(const KernelPlan& plan) {
     return round_up(round_up(ring > tail ? ring : tail, 1024) + 4 * plan.token_tiles * kTokenTile + 16, 1024);
 }
 
-// router_sm100.cu: experts in blocks of one multiply, K in stages of one 128-byte row of operands.
+// router_sm100.cu: experts in blocks of one multiply, K in stages of one or more 128-byte rows of operands.
 inline constexpr unsigned kMmaExperts = 128;
-inline constexpr unsigned kOperandRow = 128;   // bytes: 256 e2m1 or 64 bf16 values
-inline constexpr unsigned kScaleAtom = 512;    // bytes: the scales of 128 rows and one K step
-inline constexpr unsigned kStepsPerStage = 4;  // K steps: 64 e2m1 or 16 bf16 values each
-inline constexpr unsigned kSelectTokens = 8;   // selected at a time where nothing is joined, a warp each
+inline constexpr unsigned kOperandRow = 128;  // bytes: 256 e2m1 or 64 bf16 values
+inline constexpr unsigned kScaleAtom = 512;   // bytes: the scales of 128 rows and one K step
+inline constexpr unsigned kRowSteps = 4;      // K steps of an operand row: 64 e2m1 or 16 bf16 values each
+inline constexpr unsigned kSelectTokens = 8;  // selected at a time where nothing is joined, a warp each
 
 NVFP4R_ON_BOTH constexpr unsigned step_k(GateForm form) {
     return form == GateForm::Nvfp4 ? 64 : 16;
 }
-NVFP4R_ON_BOTH constexpr unsigned stage_k(GateForm form) {
-    return kStepsPerStage * step_k(form);
+NVFP4R_ON_BOTH constexpr unsigned row_k(GateForm form) {
+    return kRowSteps * step_k(form);
+}
+NVFP4R_ON_BOTH constexpr unsigned stage_steps(const KernelPlan& plan) {
+    return plan.chunks_per_warp * kRowSteps;
+}
+NVFP4R_ON_BOTH constexpr unsigned stage_k(const KernelPlan& plan) {
+    return stage_steps(plan) * step_k(plan.gate_form);
 }
 
+/// Scale atoms of one stage: of every gate tile and of every token plane.
+NVFP4R_ON_BOTH constexpr unsigned blackwell_stage_atoms(const KernelPlan& plan) {
+    if (plan.gate_form != GateForm::Nvfp4) return 0;
+    const unsigned token_atoms = ceil_div(plan.token_tiles * kTokenTile, kMmaExperts);
+    return (plan.gate_planes * plan.expert_tiles + plan.token_planes * token_atoms) * stage_steps(plan);
+}
 /// Bytes of one stage of the ring: gate tiles, token tiles, their scale atoms.
 NVFP4R_ON_BOTH constexpr unsigned blackwell_stage_bytes(const KernelPlan& plan) {
-    const unsigned tokens = plan.token_tiles * kTokenTile, atoms = ceil_div(tokens, kMmaExperts);
+    const unsigned tokens = plan.token_tiles * kTokenTile;
     const unsigned rows = plan.gate_planes * plan.expert_tiles * kMmaExperts + plan.token_planes * tokens;
-    const unsigned scales =
-        plan.gate_form == GateForm::Nvfp4
-            ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * kScaleAtom
-            : 0;
-    return round_up(rows * kOperandRow + scales, 1024);
+    return round_up(plan.chunks_per_warp * rows * kOperandRow + blackwell_stage_atoms(plan) * kScaleAtom, 1024);
 }
 /// Bytes after the ring (struct BlackwellShared).
 NVFP4R_ON_BOTH constexpr unsigned blackwell_control_bytes(const KernelPlan& plan) {
@@ -183,14 +190,9 @@ NVFP4R_ON_BOTH constexpr unsigned blackwell_control_bytes(const KernelPlan& plan
     const bool joins = plan.slices * ceil_div(ceil_div(plan.experts, kMmaExperts), plan.expert_tiles) > 1;
     return round_up(8 * (3 * plan.stages + 1) + 4 + 4 * tokens, 16) + (joins ? join_space_bytes(plan) : local);
 }
-/// Columns of tensor memory in use: accumulators, and each stage's scales.
+/// Columns of tensor memory in use: accumulators, and four for each scale atom of each stage.
 NVFP4R_ON_BOTH constexpr unsigned blackwell_columns(const KernelPlan& plan) {
-    const unsigned tokens = plan.token_tiles * kTokenTile, atoms = ceil_div(tokens, kMmaExperts);
-    const unsigned scales =
-        plan.gate_form == GateForm::Nvfp4
-            ? (plan.gate_planes * plan.expert_tiles + plan.token_planes * atoms) * kStepsPerStage * 4
-            : 0;
-    return plan.expert_tiles * tokens + plan.stages * scales;
+    return plan.expert_tiles * plan.token_tiles * kTokenTile + plan.stages * 4 * blackwell_stage_atoms(plan);
 }
 
 /// Dequantised weights come out as value * 2^-8 (nvfp4.cuh): the factor that puts it right.
@@ -236,6 +238,7 @@ struct RouterParams : CallParams {
     int shared_first_id;
     // Options of the tokens.
     int hidden_vector;   // 1: rows can be read 16 bytes at a time
+    int hidden_map;      // sm_100, NVFP4 tokens: 1 = the launch's second tensor map covers the codes
     int token_ids_wide;  // 1: 64 bits each
     const int* num_valid;
     const unsigned char* mask;

@@ -148,12 +148,12 @@ __device__ __forceinline__ void share_token_scales(const RouterParams& p, Decode
         }
     }
     ptx::bar_sync();
-    ptx::barrier_cluster_wait_acquire();  // the others have started
+    ptx::barrier_cluster_wait();  // the others have started
     for (unsigned i = thread; i < kTileTokens * kPlan.cluster; i += kThreads)
         ptx::st_shared_cluster_u32(&shared.amax[slice][i % kTileTokens], i / kTileTokens,
                                    shared.slice_amax[i % kTileTokens]);
-    ptx::barrier_cluster_arrive_release();
-    ptx::barrier_cluster_wait_acquire();
+    ptx::barrier_cluster_arrive();
+    ptx::barrier_cluster_wait();
     for (unsigned t = thread; t < kTileTokens; t += kThreads) {
         unsigned amax = 0;
 #pragma unroll
@@ -195,7 +195,7 @@ __device__ __forceinline__ void send_packets(const RouterParams& p, const Decode
 
 }  // namespace nvfp4r
 
-extern "C" __global__ void NVFP4R_CLUSTER_DIMS __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.ctas_per_sm)
+extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.ctas_per_sm)
     nvfp4_router(const __grid_constant__ nvfp4r::KernelParams params) {
     using namespace nvfp4r;
     const RouterParams& p = with_options(params);

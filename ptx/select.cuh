@@ -75,7 +75,7 @@ __device__ __forceinline__ void team_sync() {
 template <unsigned kTeam>
 __device__ __forceinline__ bool team_and(bool predicate) {
     if constexpr (kTeam == kWarp) {
-        ptx::bar_warp_sync();  // the vote alone orders no memory
+        ptx::bar_warp_sync();  // a vote orders no memory accesses
         return ptx::vote_sync_all(predicate);
     } else {
         return ptx::bar_red_and(kTeamBarrier, kTeam, predicate);
@@ -229,7 +229,8 @@ __device__ __forceinline__ bool pick_best(SelectSpace& space, const float* value
             const unsigned slot = e / kWarp * kPlan.top_k + rank;
             space.candidate_key[slot] = key;
             space.candidate_id[slot] = static_cast<unsigned short>(e);
-            space.candidate_value[slot] = value[e];
+            // A list that experts do not fill has candidates which are none, behind all others.
+            if (kPlan.experts % kWarp == 0 || e < kPlan.experts) space.candidate_value[slot] = value[e];
         }
     });
     if (!team_and<kTeam>(complete)) return false;

@@ -29,6 +29,14 @@ __device__ __forceinline__ RawBlock<kForm> empty_block() {
     return block;
 }
 
+/// Block scale of NVFP4 tokens, as it is stored.
+__device__ __forceinline__ unsigned load_block_scale(const RouterParams& p, long long row, unsigned k,
+                                                     unsigned hidden) {
+    const long long cols = hidden / kScaleBlock, col = k / kScaleBlock;
+    return ptx::ld_global_nc_u8(p.hidden_scales +
+                                (p.hidden_scales_atoms ? atom_scale_offset(row, col, cols) : row * cols + col));
+}
+
 /// Values k..k+15 of a row. `p.hidden_vector` says that every row starts at a 16-byte (NVFP4: 8-byte) boundary.
 template <TokenForm kForm>
 __device__ __forceinline__ RawBlock<kForm> load_block(const RouterParams& p, long long row, unsigned k,
@@ -48,9 +56,7 @@ __device__ __forceinline__ RawBlock<kForm> load_block(const RouterParams& p, lon
                 for (unsigned b = 0; b < 4; ++b) block.word[w] |= ptx::ld_global_nc_u8(codes + 4 * w + b) << (8 * b);
             }
         }
-        const long long cols = hidden / kScaleBlock, col = k / kScaleBlock;
-        block.word[2] = ptx::ld_global_nc_u8(
-            p.hidden_scales + (p.hidden_scales_atoms ? atom_scale_offset(row, col, cols) : row * cols + col));
+        block.word[2] = load_block_scale(p, row, k, hidden);
     } else {
         constexpr unsigned kBytes = kForm == TokenForm::F32 ? 4 : 2;
         const auto* values = static_cast<const unsigned char*>(p.hidden) + (row * p.hidden_stride + k) * kBytes;
@@ -153,7 +159,7 @@ __device__ __forceinline__ void write_codes(const RouterParams& p, unsigned hidd
     if (!out.write) return;
     unsigned char* codes = p.codes_out + out.row * (hidden / 2) + out.k / 2;
 #pragma unroll
-    for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.codes >> (8 * b));
+    for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.word[b / 4] >> (8 * (b % 4)));
     const long long cols = hidden / kScaleBlock, col = out.k / kScaleBlock;
     p.scales_out[p.scales_out_atoms ? atom_scale_offset(out.row, col, cols) : out.row * cols + col] =
         static_cast<unsigned char>(term.scale);

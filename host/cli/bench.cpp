@@ -22,7 +22,7 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kBenchFooter =
     "Settings come from --preset and flags; gate and tokens are random. Each time is the median over samples of graph\n"
     "replays between two events, divided by the calls. Warm: one gate and one set of tokens, left in the L2 cache. "
     "Cold:\n"
@@ -37,7 +37,7 @@ constexpr uint32_t kSeed = 7;
 constexpr float kWeightSize = 0.02f, kBiasSize = 0.05f;  // of a trained gate, roughly
 constexpr int64_t kCheckedRows = 64;                     // of a call, first and last ones
 
-struct Options {
+struct BenchOptions {
     std::string device = "cuda";
     std::vector<int64_t> tokens = {1, 4, 16, 64, 256, 1024, 4096, 16384};
     bool pdl = false, json = false, check_only = false, with_activations = false;
@@ -47,7 +47,7 @@ struct Options {
     SettingsOptions settings;
 };
 
-constexpr Column kColumns[] = {
+constexpr Column kBenchColumns[] = {
     {"tokens", "M"},          {"warm", "WARM us"},        {"cold", "COLD us"}, {"spread", "SPREAD"},
     {"host", "HOST us"},      {"tile", "TILE"},           {"ctas", "CTAS"},    {"registers", "REGS"},
     {"local_bytes", "LOCAL"}, {"shared_bytes", "SHARED"}, {"source", "KERNEL"}};
@@ -128,7 +128,7 @@ struct WrongAnswer : std::runtime_error {
 
 class Bench {
   public:
-    explicit Bench(const Options& options)
+    explicit Bench(const BenchOptions& options)
         : options_(options),
           settings_(options.settings.resolve()),
           gate_(random_gate(settings_)),
@@ -259,7 +259,7 @@ class Bench {
         return result;
     }
 
-    const Options& options_;
+    const BenchOptions& options_;
     const nvfp4r_settings settings_;
     const Gate gate_;
     const std::vector<uint16_t> values_;
@@ -270,7 +270,7 @@ class Bench {
     const bench::Stream stream_;
 };
 
-void print_times(const Json& report, const Options& o) {
+void print_times(const Json& report, const BenchOptions& o) {
     const Json& s = report["settings"];
     fmt::print("{}\n", bold(fmt::format("{}, CUDA {}: {} experts x {}, top {}, {}", report["device"].get<std::string>(),
                                         report["driver"].get<std::string>(), s["experts"].get<int>(),
@@ -290,15 +290,15 @@ void print_times(const Json& report, const Options& o) {
         for (const char* key : {"warm", "cold", "pdl_warm", "pdl_cold", "host"})
             if (row.contains(key)) row[key] = std::round(row[key]["median_us"].get<double>() * 100) / 100;
     }
-    fmt::print("{}", o.pdl ? table_text(rows, kPdlColumns) : table_text(rows, kColumns));
+    fmt::print("{}", o.pdl ? table_text(rows, kPdlColumns) : table_text(rows, kBenchColumns));
 }
 
 }  // namespace
 
 Command bench_command(CommandLine& root) {
     const Arguments app = root.subcommand("bench", "Time a router on a GPU over M, warm and cold, after a check");
-    app.footer(kFooter);
-    const auto o = std::make_shared<Options>();
+    app.footer(kBenchFooter);
+    const auto o = std::make_shared<BenchOptions>();
     app.option("--device", o->device, "cuda, or sim: the same path on a simulated clock")
         .one_of({"cuda", "sim"})
         .show_default();

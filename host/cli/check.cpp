@@ -15,7 +15,6 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr double kF32Step = 0x1p-24;
 constexpr double kSmallest = 1e-37;  // weights below it are subnormal in f32: they have no relative precision
 
 struct Score {

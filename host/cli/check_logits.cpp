@@ -10,7 +10,6 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr double kF32Step = 0x1p-24;  // relative error of one rounding to f32
 constexpr uint8_t kMagnitude = 0x7f;  // block scales are unsigned to the multiply: it ignores the sign bit
 constexpr double kF64Step = 0x1p-53;
 constexpr double kMmaDepth = 16;  // the shortest K step of a tensor-core multiply (f16): one rounding each

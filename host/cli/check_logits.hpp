@@ -11,6 +11,8 @@
 
 namespace nvfp4r::cli {
 
+inline constexpr double kF32Step = 0x1p-24;  // relative error of one rounding to f32
+
 /// How far a right device may be from the exact sum.
 struct Tolerance {
     double sum;    // of a logit, relative to the sum of |x w|: what accumulating in fp32 may lose

@@ -14,7 +14,7 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr Column kColumns[] = {{"part", "PART"}, {"state", "STATE"}, {"detail", "DETAIL"}};
+constexpr Column kDoctorColumns[] = {{"part", "PART"}, {"state", "STATE"}, {"detail", "DETAIL"}};
 
 Json line(const char* part, const char* state, std::string detail) {
     return {{"part", part}, {"state", state}, {"detail", std::move(detail)}};
@@ -126,7 +126,7 @@ Command doctor_command(CommandLine& root) {
                 if (*json)
                     print_json({{"doctor", report}});
                 else
-                    fmt::print("{}", table_text(report, kColumns));
+                    fmt::print("{}", table_text(report, kDoctorColumns));
                 return report.back()["state"] == "ok" ? kOk : kDeviceFailed;
             }};
 }

@@ -14,13 +14,13 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kEmitFooter =
     "Beside FILE stands FILE.json, the launch sheet: entry, parameters, grid as a formula of M, memory and its "
     "initial\n"
     "contents, packing of the gate. The kernel serves the range of M that --tokens lies in.\n"
     "Example: nvfp4-router emit --preset deepseek-v4-pro --precision nvfp4 --arch 100a --ptx --out router.ptx";
 
-struct Options {
+struct EmitOptions {
     ProblemOptions problem;
     std::string out;
     bool ptx = false, cubin = false, built_in = false, json = false;
@@ -35,7 +35,7 @@ void write_built_in(const CompileRequest& request, const CompiledKernel& kernel,
     fmt::print("{}.cubin and .ptx: {} and {} bytes, {}\n", stem, kernel.cubin.size(), kernel.ptx.size(), kernel.origin);
 }
 
-int run(const Options& o) {
+int run_emit(const EmitOptions& o) {
     const PlannedProblem problem = o.problem.resolve();
     const CompileRequest request = kernel_request(problem.plan, fmt::format("sm_{}", problem.gpu->arch));
     const CompiledKernel kernel = get_kernel(request);
@@ -60,8 +60,8 @@ int run(const Options& o) {
 
 Command emit_command(CommandLine& root) {
     const Arguments app = root.subcommand("emit", "Write a compiled kernel and its launch sheet");
-    app.footer(kFooter);
-    const auto o = std::make_shared<Options>();
+    app.footer(kEmitFooter);
+    const auto o = std::make_shared<EmitOptions>();
     app.exactly_one_of("Form", {{"--ptx", o->ptx, "PTX text"},
                                 {"--cubin", o->cubin, "Machine code for exactly this architecture"},
                                 {"--built-in", o->built_in,
@@ -69,7 +69,7 @@ Command emit_command(CommandLine& root) {
     o->problem.add_to(app, "--arch");
     app.option("--out", o->out, "FILE of the kernel").required();
     app.flag("--json", o->json, "Print the launch sheet");
-    return {app, [o] { return run(*o); }};
+    return {app, [o] { return run_emit(*o); }};
 }
 
 }  // namespace nvfp4r::cli

@@ -17,12 +17,20 @@ Json parameters(const Plan& plan) {
                   {"header", "ptx/router_params.h"},
                   {"bytes", plan.kernel.plain ? sizeof(CallParams) : sizeof(RouterParams)},
                   {"align", alignof(RouterParams)}}};
-    if (plan.kernel.tmem_columns != 0)
-        list.push_back({{"index", 1},
+    const auto add_map = [&](const char* of) {
+        list.push_back({{"index", list.size()},
                         {"type", "CUtensorMap"},
                         {"bytes", sizeof(CUtensorMap)},
                         {"align", kTensorMapAlign},
-                        {"passed", "by value"}});
+                        {"passed", "by value"},
+                        {"of", of}});
+    };
+    if (plan.kernel.tmem_columns != 0) {
+        add_map("gate operands");
+        add_map(
+            "codes of NVFP4 tokens, where RouterParams.hidden_map is 1: tensor of M rows of hidden / 2 bytes, box of "
+            "128 bytes by the tile's tokens, else as the gate's");
+    }
     return list;
 }
 
@@ -113,7 +121,8 @@ Json constants(const KernelPlan& k) {
             {"chunks_per_warp", k.chunks_per_warp},
             {"ctas_per_sm", k.ctas_per_sm},
             {"stages", k.stages},
-            {"tmem_columns", k.tmem_columns}};
+            {"tmem_columns", k.tmem_columns},
+            {"cluster", k.cluster}};
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using Maker = Command (*)(CommandLine&);
 constexpr Maker kMakers[] = {sample_command, show_command,  pack_command,  route_command,   plan_command,
                              emit_command,   trace_command, bench_command, presets_command, doctor_command};
 
-constexpr const char* kFooter =
+constexpr const char* kMainFooter =
     "A first run:\n"
     "  nvfp4-router sample --preset deepseek-v4-pro --tokens 64 --layers 4 --out sample\n"
     "  nvfp4-router route sample --layer 3 --hidden sample/hidden.safetensors --check\n"
@@ -40,7 +40,7 @@ int exit_code(nvfp4r_status status) {
     return kInternal;
 }
 
-int run(const Command& command) {
+int run_main(const Command& command) {
     try {
         return command.run();
     } catch (const Error& error) {
@@ -60,12 +60,12 @@ int main_of(int argc, char** argv) {
         "nvfp4-router",
         "Routes tokens through a mixture-of-experts gate: hidden states in, expert ids and weights out.",
         fmt::format("nvfp4-router {}.{}.{}", NVFP4R_VERSION_MAJOR, NVFP4R_VERSION_MINOR, NVFP4R_VERSION_PATCH),
-        kFooter);
+        kMainFooter);
     std::vector<Command> commands;
     for (const Maker make : kMakers) commands.push_back(make(line));
     if (const std::optional<bool> asked = line.parse(argc, argv)) return *asked ? kOk : kUsage;
     for (const Command& command : commands)
-        if (command.arguments.given()) return run(command);
+        if (command.arguments.given()) return run_main(command);
     return kUsage;
 }
 

@@ -21,7 +21,7 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kPackFooter =
     "FILE holds the packed gates with their biases and hash tables, and is routed from like any checkpoint. Published "
     "names have\n"
     "one term; terms 2 and 3 are written as <gate>.term2.* and <gate>.term3.*.\n"
@@ -32,9 +32,9 @@ constexpr const char* kFooter =
     "Tokens are Gaussian unless --hidden gives some.\n"
     "Example: nvfp4-router pack sample --layer all --precision nvfp4x2 --out packed.safetensors";
 
-constexpr Column kColumns[] = {{"layer", "LAYER"},       {"tensor", "TENSOR"},       {"terms", "TERMS"},
-                               {"bytes", "BYTES"},       {"weight_error", "WEIGHT"}, {"logit_error", "LOGIT"},
-                               {"experts_kept", "KEPT"}, {"sets_exact", "EXACT"}};
+constexpr Column kPackColumns[] = {{"layer", "LAYER"},       {"tensor", "TENSOR"},       {"terms", "TERMS"},
+                                   {"bytes", "BYTES"},       {"weight_error", "WEIGHT"}, {"logit_error", "LOGIT"},
+                                   {"experts_kept", "KEPT"}, {"sets_exact", "EXACT"}};
 
 constexpr Named kPackPrecisions[] = {{"nvfp4", 1}, {"nvfp4x2", 2}, {"nvfp4x3", 3}};  // by the number of terms
 constexpr Named kNames[] = {{"modelopt", static_cast<int>(PackedNames::kModelOpt)},
@@ -42,7 +42,7 @@ constexpr Named kNames[] = {{"modelopt", static_cast<int>(PackedNames::kModelOpt
 constexpr int64_t kGaussianTokens = 64;
 constexpr uint64_t kGaussianSeed = 1;
 
-struct Options {
+struct PackOptions {
     std::string path, layer, precision, names = "modelopt", out, hidden;
     bool json = false;
     SettingsOptions settings;
@@ -135,13 +135,13 @@ std::vector<float> gaussian_tokens(uint32_t hidden) {
     return x;
 }
 
-nvfp4r_settings settings_of(const Options& o, const Gate& gate) {
+nvfp4r_settings settings_of(const PackOptions& o, const Gate& gate) {
     nvfp4r_settings settings = o.settings.resolve(o.path, gate);
     if (gate.bias.empty()) settings.use_bias = 0;  // a hash layer, judged by its scores
     return settings;
 }
 
-Json pack_layer(const Options& o, const GateEntry& entry, const Shards& shards, std::vector<Tensor>& out) {
+Json pack_layer(const PackOptions& o, const GateEntry& entry, const Shards& shards, std::vector<Tensor>& out) {
     const nvfp4r_gate_options gate_options = NVFP4R_GATE_OPTIONS_INIT;
     const Gate gate = load_gate(o.path, entry.layer, gate_options);
     for (const std::string& notice : gate.notices) print_notice(notice);
@@ -190,7 +190,7 @@ Json pack_layer(const Options& o, const GateEntry& entry, const Shards& shards, 
             {"sets_exact", share.sets}};
 }
 
-std::vector<GateEntry> chosen_layers(const Options& o) {
+std::vector<GateEntry> chosen_layers(const PackOptions& o) {
     std::vector<GateEntry> all = list_gates(o.path);
     if (o.layer == "all") return all;
     const int32_t layer = std::stoi(o.layer);
@@ -200,7 +200,7 @@ std::vector<GateEntry> chosen_layers(const Options& o) {
     return all;
 }
 
-int run(const Options& o) {
+int run_pack(const PackOptions& o) {
     const std::vector<GateEntry> layers = chosen_layers(o);
     const Shards shards(o.path);
     std::vector<Tensor> tensors;
@@ -216,7 +216,7 @@ int run(const Options& o) {
     if (o.json)
         print_json({{"out", o.out}, {"precision", o.precision}, {"names", o.names}, {"layers", records}});
     else
-        fmt::print("{}wrote {}\n", table_text(records, kColumns), o.out);
+        fmt::print("{}wrote {}\n", table_text(records, kPackColumns), o.out);
     return kOk;
 }
 
@@ -229,8 +229,8 @@ std::string layer_fault(const std::string& text) {
 
 Command pack_command(CommandLine& root) {
     const Arguments app = root.subcommand("pack", "Quantise gates to NVFP4, with the error it makes in each layer");
-    app.footer(kFooter);
-    const auto o = std::make_shared<Options>();
+    app.footer(kPackFooter);
+    const auto o = std::make_shared<PackOptions>();
     app.option("PATH", o->path, "Checkpoint").required();
     app.option("--layer", o->layer, "Layer, or all").required().check(layer_fault, "N|all");
     app.option("--out", o->out, "Safetensors file to write").required();
@@ -242,7 +242,7 @@ Command pack_command(CommandLine& root) {
     o->settings.add_to(app);
     app.remove("--precision");
     app.option("--precision", o->precision, "Terms to keep").required().one_of(names_of(kPackPrecisions));
-    return {app, [o] { return run(*o); }};
+    return {app, [o] { return run_pack(*o); }};
 }
 
 }  // namespace nvfp4r::cli

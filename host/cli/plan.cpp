@@ -10,7 +10,7 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kPlanFooter =
     "Settings come from --preset and flags; no checkpoint and no GPU is needed. The estimate for Blackwell is a "
     "formula,\n"
     "not a measurement. Floors: the gate, the tokens and the outputs once through memory at its nominal bandwidth, "
@@ -19,7 +19,7 @@ constexpr const char* kFooter =
     "Example: nvfp4-router plan --preset deepseek-v4-pro --precision nvfp4 --gpu b200 --tokens 64";
 
 constexpr Column kBytes[] = {{"first", "BYTE"}, {"size", "SIZE"}, {"what", "SHARED MEMORY"}};
-constexpr Column kColumns[] = {{"first", "COLUMN"}, {"size", "SIZE"}, {"what", "TENSOR MEMORY"}};
+constexpr Column kPlanColumns[] = {{"first", "COLUMN"}, {"size", "SIZE"}, {"what", "TENSOR MEMORY"}};
 constexpr double kNsPerUs = 1000;
 
 Json floors_json(const PlannedProblem& problem) {
@@ -46,7 +46,7 @@ void print_plan(const Json& plan) {
                launch["cluster"] == 1 ? std::string("no cluster")
                                       : fmt::format("clusters of {}", launch["cluster"].get<int>()));
     fmt::print("{}\n", table_text(plan["shared_memory"], kBytes));
-    if (!plan["tensor_memory"].empty()) fmt::print("{}\n", table_text(plan["tensor_memory"], kColumns));
+    if (!plan["tensor_memory"].empty()) fmt::print("{}\n", table_text(plan["tensor_memory"], kPlanColumns));
     fmt::print("{}\n", bold("FLOORS"));
     fmt::print("bytes   {:8.2f} us  (gate {}, tokens {}, outputs {})\n", floors["bytes_us"].get<double>(),
                floors["gate_bytes"].get<uint64_t>(), floors["token_bytes"].get<uint64_t>(),
@@ -60,7 +60,7 @@ void print_plan(const Json& plan) {
 
 Command plan_command(CommandLine& root) {
     const Arguments app = root.subcommand("plan", "The kernel a problem gets on a GPU: tile, memory, reasons, floors");
-    app.footer(kFooter);
+    app.footer(kPlanFooter);
     const auto o = std::make_shared<ProblemOptions>();
     const auto json = std::make_shared<bool>(false);
     o->add_to(app, "--gpu");

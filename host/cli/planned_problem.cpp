@@ -79,7 +79,7 @@ Json plan_json(const PlannedProblem& problem) {
             {"tile",
              {{"tokens", plan.tile_tokens},
               {"k_split", k.slices},
-              {"k_tile", k.tmem_columns ? stage_k(k.gate_form) : kChunk},
+              {"k_tile", k.tmem_columns ? stage_k(k) : kChunk},
               {"stages", k.stages},
               {"expert_tiles", k.expert_tiles},
               {"warps", k.warps},

@@ -10,18 +10,18 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr Column kColumns[] = {{"name", "PRESET"},
-                               {"hidden_size", "K"},
-                               {"experts", "E"},
-                               {"top_k", "k"},
-                               {"groups", "GROUPS"},
-                               {"score", "SCORE"},
-                               {"weighting", "WEIGHT"},
-                               {"bias", "BIAS"},
-                               {"hash_layers", "HASH LAYERS"},
-                               {"renormalise", "RENORM"},
-                               {"routed_scaling", "SCALING"},
-                               {"gate", "GATE TENSOR"}};
+constexpr Column kPresetsColumns[] = {{"name", "PRESET"},
+                                      {"hidden_size", "K"},
+                                      {"experts", "E"},
+                                      {"top_k", "k"},
+                                      {"groups", "GROUPS"},
+                                      {"score", "SCORE"},
+                                      {"weighting", "WEIGHT"},
+                                      {"bias", "BIAS"},
+                                      {"hash_layers", "HASH LAYERS"},
+                                      {"renormalise", "RENORM"},
+                                      {"routed_scaling", "SCALING"},
+                                      {"gate", "GATE TENSOR"}};
 
 Json groups_json(const nvfp4r_settings& s) {
     if (s.groups <= 1) return nullptr;
@@ -61,7 +61,7 @@ Command presets_command(CommandLine& root) {
                 if (*json)
                     print_json({{"presets", records}});
                 else
-                    fmt::print("{}", table_text(records, kColumns));
+                    fmt::print("{}", table_text(records, kPresetsColumns));
                 return static_cast<int>(kOk);
             }};
 }

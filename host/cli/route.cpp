@@ -19,7 +19,7 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kRouteFooter =
     "PATH is a safetensors file, an index file, or a folder with either. Settings come from config.json beside it, "
     "overridden by\n"
     "--preset, overridden by a flag for each one.\n"
@@ -31,9 +31,9 @@ constexpr const char* kFooter =
     "adding it up\n"
     "in fp32) can move. Exit code 1 when a row is wrong.";
 
-constexpr Column kColumns[] = {{"token", "TOKEN"}, {"experts", "EXPERTS"}, {"weights", "WEIGHTS"}};
+constexpr Column kRouteColumns[] = {{"token", "TOKEN"}, {"experts", "EXPERTS"}, {"weights", "WEIGHTS"}};
 
-struct Options {
+struct RouteOptions {
     std::string device = "auto", cpu_arithmetic = "exact", out;
     uint32_t top = 8;
     bool check = false, json = false;
@@ -64,7 +64,7 @@ std::string rows_text(Json rows) {
         row["experts"] = ids;
         row["weights"] = weights;
     }
-    return table_text(rows, kColumns);
+    return table_text(rows, kRouteColumns);
 }
 
 void write_out(const std::string& file, const RouteCall& routed, const Json& result) {
@@ -95,7 +95,7 @@ void print_result(const Json& result, const CheckReport* report) {
                    report->first_wrong);
 }
 
-int run(Options& o) {
+int run_route(RouteOptions& o) {
     const OpenedLayer layer = o.layer.open();
     const Gate& gate = layer.gate;
     const nvfp4r_settings& settings = layer.settings;
@@ -138,8 +138,8 @@ int run(Options& o) {
 
 Command route_command(CommandLine& root) {
     const Arguments app = root.subcommand("route", "Route tokens through one layer: experts and weights");
-    app.footer(kFooter);
-    const auto o = std::make_shared<Options>();
+    app.footer(kRouteFooter);
+    const auto o = std::make_shared<RouteOptions>();
     o->layer.add_to(app);
     app.option("--device", o->device, "Where to run; auto: a GPU that a kernel fits, else the CPU")
         .one_of(names_of(kDevices))
@@ -164,7 +164,7 @@ Command route_command(CommandLine& root) {
             "FILE");
     app.flag("--json", o->json, "Print JSON, with the settings used");
     o->call.add_to(app);
-    return {app, [o] { return run(*o); }};
+    return {app, [o] { return run_route(*o); }};
 }
 
 }  // namespace nvfp4r::cli

@@ -11,9 +11,9 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr Column kColumns[] = {{"layer", "LAYER"},   {"tensor", "TENSOR"},        {"experts", "E"},
-                               {"hidden_size", "K"}, {"dtype", "DTYPE"},          {"precision", "PRECISION"},
-                               {"bias", "BIAS"},     {"hash_table", "HASH TABLE"}};
+constexpr Column kShowColumns[] = {{"layer", "LAYER"},   {"tensor", "TENSOR"},        {"experts", "E"},
+                                   {"hidden_size", "K"}, {"dtype", "DTYPE"},          {"precision", "PRECISION"},
+                                   {"bias", "BIAS"},     {"hash_table", "HASH TABLE"}};
 
 constexpr const char* kTermPrecision[] = {"bf16", "nvfp4", "nvfp4x2", "nvfp4x3"};  // by the number of NVFP4 terms
 
@@ -38,7 +38,7 @@ Json gate_json(const GateEntry& g) {
             {"hash_table", present(g.table)}};
 }
 
-struct Options {
+struct ShowOptions {
     std::string path;
     bool json = false;
 };
@@ -50,7 +50,7 @@ Command show_command(CommandLine& root) {
     app.footer(
         "PATH is a safetensors file, an index file, or a folder with either. No tensor's bytes are read.\n"
         "Example: nvfp4-router show sample");
-    const auto o = std::make_shared<Options>();
+    const auto o = std::make_shared<ShowOptions>();
     app.option("PATH", o->path, "Checkpoint").required();
     app.flag("--json", o->json, "Print JSON, with each bias apart");
     return {app, [o] {
@@ -59,7 +59,7 @@ Command show_command(CommandLine& root) {
                 if (o->json)
                     print_json({{"path", o->path}, {"gates", records}});
                 else
-                    fmt::print("{}", table_text(records, kColumns));
+                    fmt::print("{}", table_text(records, kShowColumns));
                 return static_cast<int>(kOk);
             }};
 }

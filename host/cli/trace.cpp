@@ -14,7 +14,7 @@
 namespace nvfp4r::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kTraceFooter =
     "FILE is in the Chrome trace format, for chrome://tracing or ui.perfetto.dev: a process for each CTA, a track for "
     "each\n"
     "warp and each engine, arrows from the issue of an asynchronous operation to its end. A microsecond there is a\n"
@@ -24,9 +24,9 @@ constexpr const char* kFooter =
     "Example: nvfp4-router trace sample --layer 3 --hidden sample/hidden.safetensors --tokens 1 --precision nvfp4 "
     "--out trace.json";
 
-constexpr Column kColumns[] = {{"counter", "COUNTER"}, {"value", "VALUE"}};
+constexpr Column kTraceColumns[] = {{"counter", "COUNTER"}, {"value", "VALUE"}};
 
-struct Options {
+struct TraceOptions {
     std::string out;
     bool json = false;
     nvfp4r_router_options router = NVFP4R_ROUTER_OPTIONS_INIT;
@@ -35,14 +35,14 @@ struct Options {
 };
 
 /// Routes once on the simulator that is running; returns the router's description.
-std::string route_once(const Options& o, const OpenedLayer& layer) {
+std::string route_once(const TraceOptions& o, const OpenedLayer& layer) {
     const RouterHandle router = open_router(layer.handle.get(), layer.settings, o.router);
     RouteCall routed(o.call, layer.gate, layer.settings);
     must(nvfp4r_route(router.get(), &routed.call));
     return nvfp4r_router_description(router.get());
 }
 
-int run(Options& o) {
+int run_trace(TraceOptions& o) {
     const OpenedLayer layer = o.layer.open();
     sim::GpuConfig config = sim::GpuConfig::from_environment();
     config.trace_file = o.out;
@@ -63,7 +63,7 @@ int run(Options& o) {
     if (o.json) {
         print_json({{"trace", o.out}, {"bytes", bytes}, {"device", device}, {"counters", counters}});
     } else {
-        fmt::print("{}\n", table_text(counters, kColumns));
+        fmt::print("{}\n", table_text(counters, kTraceColumns));
         fmt::print("device  {}\ntrace   {} ({} bytes)\n", device, o.out, bytes);
     }
     return kOk;
@@ -73,14 +73,14 @@ int run(Options& o) {
 
 Command trace_command(CommandLine& root) {
     const Arguments app = root.subcommand("trace", "One call on the simulated GPU: its timeline and counters");
-    app.footer(kFooter);
-    const auto o = std::make_shared<Options>();
+    app.footer(kTraceFooter);
+    const auto o = std::make_shared<TraceOptions>();
     app.option("--out", o->out, "FILE of the timeline").required();
     app.flag("--json", o->json, "Print JSON");
     o->layer.add_to(app);
     o->call.add_to(app);
     add_tile_options(app, o->router);
-    return {app, [o] { return run(*o); }};
+    return {app, [o] { return run_trace(*o); }};
 }
 
 }  // namespace nvfp4r::cli

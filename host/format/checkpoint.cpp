@@ -57,7 +57,7 @@ GateEntry describe(const Shards& shards, const std::string& tensor, const GateNa
     return entry;
 }
 
-std::vector<GateEntry> list_gates(const Shards& shards) {
+std::vector<GateEntry> gates_of(const Shards& shards) {
     std::map<int32_t, std::pair<std::string, GateName>> by_layer;
     const auto add = [&](const std::string& tensor) {
         const std::optional<GateName> name = parse_gate_name(tensor);
@@ -77,7 +77,7 @@ std::vector<GateEntry> list_gates(const Shards& shards) {
 }
 
 GateEntry entry_of_layer(const Shards& shards, int32_t layer) {
-    const std::vector<GateEntry> entries = list_gates(shards);
+    const std::vector<GateEntry> entries = gates_of(shards);
     if (entries.empty()) {
         fail(NVFP4R_BAD_FILE, "{}: no router under any known name; give the gate's tensor name", shards.name());
     }
@@ -175,7 +175,7 @@ void load_table(const Shards& shards, const std::string& name, Gate& gate) {
 }  // namespace
 
 std::vector<GateEntry> list_gates(const std::filesystem::path& path) {
-    return list_gates(Shards(path));
+    return gates_of(Shards(path));
 }
 
 Gate load_gate(const std::filesystem::path& path, int32_t layer, const nvfp4r_gate_options& options) {

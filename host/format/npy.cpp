@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kVersionAt = 6;
-constexpr size_t kLongestHeader = 65'536;  // NumPy itself refuses to evaluate more than 10,000
-constexpr size_t kMostDimensions = 32;     // NumPy's own limit
-constexpr size_t kAlignment = 64;          // where the data starts, for the sake of readers that map the file
+constexpr size_t kLongestNpyHeader = 65'536;  // NumPy itself refuses to evaluate more than 10,000
+constexpr size_t kMostNpyDimensions = 32;     // NumPy's own limit
+constexpr size_t kAlignment = 64;             // where the data starts, for the sake of readers that map the file
 
 struct NpyHeader {
     std::string descr;
@@ -23,9 +23,9 @@ struct NpyHeader {
 };
 
 /// The header is a Python literal: a dictionary of exactly descr, fortran_order and shape.
-class HeaderReader {
+class NpyReader {
   public:
-    HeaderReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+    NpyReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
     NpyHeader read() {
         NpyHeader header;
@@ -95,7 +95,7 @@ class HeaderReader {
         std::vector<uint64_t> shape;
         expect('(');
         while (!take(')')) {
-            if (shape.size() == kMostDimensions) bad("more than 32 dimensions");
+            if (shape.size() == kMostNpyDimensions) bad("more than 32 dimensions");
             shape.push_back(read_number());
             if (!take(',') && peek() != ')') bad("',' or ')' expected");
         }
@@ -174,11 +174,11 @@ Tensor parse_npy(std::span<const uint8_t> bytes, std::shared_ptr<const void> own
     for (size_t i = 0; i < length_bytes && header_at <= text.size(); ++i) {
         length |= uint64_t{bytes[kVersionAt + 2 + i]} << (8 * i);
     }
-    if (header_at > text.size() || length > text.size() - header_at || length > kLongestHeader) {
+    if (header_at > text.size() || length > text.size() - header_at || length > kLongestNpyHeader) {
         fail(NVFP4R_BAD_FILE, "{}: npy header needs bytes {}..{}, file has {} and the limit is {}", file, header_at,
-             header_at + length, text.size(), kLongestHeader);
+             header_at + length, text.size(), kLongestNpyHeader);
     }
-    NpyHeader header = HeaderReader(text.substr(header_at, length), file).read();
+    NpyHeader header = NpyReader(text.substr(header_at, length), file).read();
     const nvfp4r_dtype type = type_of(header.descr, raw_type);
     if (type == NVFP4R_DTYPE_UNSET) {
         fail(NVFP4R_BAD_FILE,

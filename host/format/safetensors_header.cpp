@@ -13,9 +13,9 @@ namespace nvfp4r {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the format's reference implementation
+constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;  // the limit of the format's reference implementation
 constexpr uint64_t kLargestNumber = uint64_t{1} << 60;
-constexpr size_t kMostDimensions = 32;
+constexpr size_t kMostSafetensorsDimensions = 32;
 constexpr const char* kMetadataKey = "__metadata__";
 
 /// Bits of an element; 0 for dtypes that this reader has not heard of.
@@ -29,9 +29,9 @@ uint64_t dtype_bits(std::string_view dtype) {
     return found == bits.end() ? 0 : found->second;
 }
 
-class HeaderReader {
+class SafetensorsReader {
   public:
-    HeaderReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+    SafetensorsReader(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
     /// Tensor offsets are relative to the header's end, as the format has them.
     SafetensorsHeader read() {
@@ -195,7 +195,7 @@ class HeaderReader {
                 entry.dtype = read_string();
             } else if (key == "shape") {
                 once(has_shape, key);
-                entry.shape = read_numbers(kMostDimensions);
+                entry.shape = read_numbers(kMostSafetensorsDimensions);
             } else if (key == "data_offsets") {
                 once(has_offsets, key);
                 const std::vector<uint64_t> offsets = read_numbers(2);
@@ -272,16 +272,16 @@ SafetensorsHeader parse_safetensors(std::span<const uint8_t> bytes, std::string_
     uint64_t length = 0;
     for (uint64_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{bytes[i]} << (8 * i);
     if (length == 0) fail(NVFP4R_BAD_FILE, "{}: header length 0", file);
-    if (length > kLongestHeader) {
+    if (length > kLongestSafetensorsHeader) {
         fail(NVFP4R_BAD_FILE, "{}: header length {} is above {}; this is not a safetensors file", file, length,
-             kLongestHeader);
+             kLongestSafetensorsHeader);
     }
     if (length > bytes.size() - kLengthBytes) {
         fail(NVFP4R_BAD_FILE, "{}: the header needs bytes {}..{}, file has {}", file, kLengthBytes,
              kLengthBytes + length, bytes.size());
     }
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-    SafetensorsHeader header = HeaderReader(text, file).read();
+    SafetensorsHeader header = SafetensorsReader(text, file).read();
     for (const TensorEntry& entry : header.tensors) check_size(entry, file);
     const uint64_t data_start = kLengthBytes + length;
     check_cover(header.tensors, data_start, bytes.size(), file);

@@ -17,7 +17,7 @@ namespace nvfp4r {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr uint64_t kShardBytes = uint64_t{16} << 20;
 constexpr const char* kHiddenFile = "hidden.safetensors";
@@ -25,7 +25,7 @@ constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kSingleFile = "model.safetensors";
 
 // Random streams, so that tokens do not depend on the number of layers nor a bias on the size of the gate.
-enum Part : uint64_t { kChannels, kHidden, kTokenIds, kLayers };
+enum Part : uint64_t { kChannels, kHiddenStates, kTokenIds, kLayers };
 enum LayerPart : uint64_t { kWeight, kBias, kLinearBias, kImageBias, kTable, kLayerParts };
 
 Random stream_of(uint64_t seed, uint32_t layer, LayerPart part) {
@@ -124,8 +124,8 @@ std::string shard_name(size_t shard, size_t shards) {
 }
 
 /// A float as its shortest decimal: 2.827, not 2.8269999027252197.
-Json decimal(float value) {
-    return Json::parse(fmt::format("{}", value));
+OrderedJson decimal(float value) {
+    return OrderedJson::parse(fmt::format("{}", value));
 }
 
 const char* experts_key(const Preset& preset) {
@@ -139,10 +139,10 @@ const char* experts_key(const Preset& preset) {
     return type == "step3p5" ? "moe_num_experts" : "n_routed_experts";
 }
 
-Json model_config(const Preset& preset) {
+OrderedJson model_config(const Preset& preset) {
     const nvfp4r_settings& settings = preset.settings;
     const std::string_view type = preset.model_type;
-    Json config;
+    OrderedJson config;
     config["hidden_size"] = settings.hidden;
     config["num_hidden_layers"] = preset.layers;
     config["vocab_size"] = preset.vocabulary;
@@ -155,8 +155,8 @@ Json model_config(const Preset& preset) {
     if (settings.score != NVFP4R_SCORE_IDENTITY) config["norm_topk_prob"] = settings.renormalise != 0;
     if (settings.use_bias) {
         config["routed_scaling_factor"] = decimal(settings.routed_scaling);
-        config["n_group"] = settings.groups > 1 ? Json(settings.groups) : Json(nullptr);
-        config["topk_group"] = settings.groups > 1 ? Json(settings.groups_kept) : Json(nullptr);
+        config["n_group"] = settings.groups > 1 ? OrderedJson(settings.groups) : OrderedJson(nullptr);
+        config["topk_group"] = settings.groups > 1 ? OrderedJson(settings.groups_kept) : OrderedJson(nullptr);
     }
     if (preset.first_moe_layer > 0) config["first_k_dense_replace"] = preset.first_moe_layer;
     if (preset.hash_layers > 0) config["num_hash_layers"] = preset.hash_layers;
@@ -164,11 +164,11 @@ Json model_config(const Preset& preset) {
 }
 
 std::string config_text(const Preset& preset) {
-    Json config;
+    OrderedJson config;
     config["architectures"] = {preset.architecture};
     config["model_type"] = preset.model_type;
     config["torch_dtype"] = "bfloat16";
-    const Json model = model_config(preset);
+    const OrderedJson model = model_config(preset);
     if (std::string_view(preset.weight_name).find("language_model.") != std::string_view::npos) {
         config["text_config"] = model;  // models that see images keep the language model's part apart
     } else {
@@ -180,7 +180,7 @@ std::string config_text(const Preset& preset) {
 void write_hidden(const Preset& preset, const SampleOptions& options, const std::vector<float>& channels,
                   const fs::path& path) {
     const uint32_t hidden = preset.settings.hidden;
-    Random random(options.seed, kHidden);
+    Random random(options.seed, kHiddenStates);
     std::vector<uint16_t> bits(uint64_t{options.tokens} * hidden);
     for (size_t i = 0; i < bits.size(); ++i) bits[i] = f32_to_bf16(random.gauss() * channels[i % hidden]);
     std::vector<Tensor> tensors = {make_tensor("hidden", NVFP4R_BF16, {options.tokens, hidden}, std::move(bits))};
@@ -250,7 +250,7 @@ void write_sample(const Preset& preset, const SampleOptions& options, const fs::
     check_folder(folder, written);
 
     const std::vector<float> channels = channel_scales(options.seed, preset.settings.hidden);
-    Json weight_map = Json::object();
+    OrderedJson weight_map = OrderedJson::object();
     uint64_t total = 0;
     for (size_t s = 0; s < shards.size(); ++s) {
         std::vector<Tensor> tensors;
@@ -264,7 +264,7 @@ void write_sample(const Preset& preset, const SampleOptions& options, const fs::
         write_safetensors(folder / shard_name(s, shards.size()), tensors, {{"format", "pt"}});
     }
     if (shards.size() > 1) {
-        const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+        const OrderedJson index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
         write_file(folder / kIndexFile, index.dump(2) + "\n");
     }
     write_hidden(preset, options, channels, folder / kHiddenFile);

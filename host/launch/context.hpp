@@ -82,7 +82,7 @@ class DeviceBuffer {
     uint64_t bytes_ = 0;
 };
 
-/// A buffer that holds a copy of host memory.
+/// A buffer that holds a copy of host memory, whichever stream uses it.
 template <class T>
 DeviceBuffer upload(const std::shared_ptr<const GpuContext>& context, std::span<const T> values) {
     DeviceBuffer buffer(context, values.size_bytes());
@@ -90,6 +90,9 @@ DeviceBuffer upload(const std::shared_ptr<const GpuContext>& context, std::span<
     const ContextScope scope(*context);
     check(context->api(), context->api().cuMemcpyHtoD(buffer.address(), values.data(), values.size_bytes()),
           "cuMemcpyHtoD", "{} bytes", values.size_bytes());
+    // cuMemcpyHtoD returns while the copy may still be under way in the default stream, and other streams do not wait for
+    // that one (CUDA driver API, API synchronization behavior).
+    check(context->api(), context->api().cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize", "after a copy");
     return buffer;
 }
 

@@ -7,6 +7,7 @@
 #include "launch/launch_slots.hpp"
 #include "launch/params.hpp"
 #include "launch/staging.hpp"
+#include "launch/tensor_maps.hpp"
 #include "launch/upload_gate.hpp"
 #include "launch/variants.hpp"
 
@@ -167,19 +168,29 @@ void GpuRouter::launch(const nvfp4r_call& call, CUstream stream) {
     params.tickets = slot.tickets.as<unsigned long long>();
     clear_outputs(call, stream);
 
-    CUlaunchAttribute attribute{};
-    attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attribute.value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchAttribute attributes[2]{};
+    CUtensorMap token_map{};
+    if (params.hidden_map && plan.kernel.tmem_columns != 0)
+        token_map = token_codes_map(*context_, call, settings_.hidden, plan.tile_tokens);
     CUlaunchConfig config{};
     config.blockDimX = plan.threads;
     config.blockDimY = config.blockDimZ = config.gridDimZ = 1;
     config.gridDimX = plan.producers + selecting_ctas(plan, call.tokens);
     config.sharedMemBytes = plan.shared_bytes;
     config.hStream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = programmatic_ && plan.early_start ? 1 : 0;
-    // The Hopper kernel has one parameter and looks at no more.
-    void* arguments[] = {&params, const_cast<CUtensorMap*>(&gate_.operand_map)};
+    config.attrs = attributes;
+    if (programmatic_ && plan.early_start) {
+        CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
+    if (plan.kernel.cluster > 1) {
+        CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+        attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        attribute.value.clusterDim = {plan.kernel.cluster, 1, 1};
+    }
+    // The Hopper kernels have one parameter and look at no more.
+    void* arguments[] = {&params, const_cast<CUtensorMap*>(&gate_.operand_map), &token_map};
     const int64_t rows_per_launch = int64_t{plan.tiles_per_launch} * plan.tile_tokens;
     for (params.first_row = 0; params.first_row < call.tokens; params.first_row += rows_per_launch) {
         const int64_t rows = std::min<int64_t>(call.tokens - params.first_row, rows_per_launch);

@@ -1,5 +1,7 @@
 #include "launch/params.hpp"
 
+#include "launch/tensor_maps.hpp"
+
 namespace nvfp4r {
 namespace {
 
@@ -23,6 +25,7 @@ void set_tokens(const nvfp4r_call& call, const nvfp4r_settings& settings, Router
     p.hidden_vector = rows_are_aligned(call);
     if (call.hidden_type == NVFP4R_E2M1) {
         p.hidden_scales = call.hidden_scales;
+        p.hidden_map = maps_token_codes(call);
         p.hidden_scales_atoms = call.hidden_scale_layout == NVFP4R_SCALES_128X4;
         p.hidden_global_scales = call.hidden_global_scales;
         if (!call.hidden_global_scales) p.alpha *= call.hidden_global_scale;
@@ -82,7 +85,8 @@ bool is_plain(const nvfp4r_call& call, const nvfp4r_settings& settings, const De
     const bool inputs = call.num_valid || call.mask || call.image_mask || call.forced_ids || call.logit_to_physical;
     const bool outputs = call.logits || call.scores || call.logical_ids || call.tokens_per_expert ||
                          call.hidden_codes_out || call.hidden_scales_out || call.hidden_global_scales_out;
-    return !gate_options && !inputs && !outputs && rows_are_aligned(call) && call.weights &&
+    return !gate_options && !inputs && !outputs && rows_are_aligned(call) &&
+           (call.hidden_type != NVFP4R_E2M1 || maps_token_codes(call)) && call.weights &&
            call.weights_type == NVFP4R_F32 && call.ids_type == NVFP4R_I32;
 }
 

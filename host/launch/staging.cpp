@@ -97,20 +97,22 @@ void StagedCall::add_outputs(const nvfp4r_settings& settings) {
 const nvfp4r_call& StagedCall::upload(const GpuContext& context, const DeviceBuffer& buffer, CUstream stream) {
     const DriverApi& api = context.api();
     base_ = buffer.address();
-    std::vector<char> dense;
+    std::vector<std::vector<char>> dense;  // until the copies have ended
     for (const Rows& in : inputs_) {
         const char* from = in.host;
         const uint64_t bytes = unsigned_of(in.rows) * in.row_bytes;
         if (in.pitch != in.row_bytes) {
-            dense.resize(bytes);
+            from = dense.emplace_back(bytes).data();
             for (int64_t r = 0; r < in.rows; ++r)
-                std::memcpy(dense.data() + unsigned_of(r) * in.row_bytes, in.host + unsigned_of(r) * in.pitch,
+                std::memcpy(dense.back().data() + unsigned_of(r) * in.row_bytes, in.host + unsigned_of(r) * in.pitch,
                             in.row_bytes);
-            from = dense.data();
         }
-        // Not the asynchronous copy: `dense` is used again for the next tensor.
-        check(api, api.cuMemcpyHtoD(base_ + in.offset, from, bytes), "cuMemcpyHtoD", "{} bytes", bytes);
+        // Not cuMemcpyHtoD: it returns while the copy may still be under way, in the default stream, for which `stream`
+        // does not wait (CUDA driver API, API synchronization behavior).
+        check(api, api.cuMemcpyHtoDAsync(base_ + in.offset, from, bytes, stream), "cuMemcpyHtoDAsync", "{} bytes",
+              bytes);
     }
+    check(api, api.cuStreamSynchronize(stream), "cuStreamSynchronize", "after the copies");
     for (const Rows& in : inputs_) in.bind(base_ + in.offset);
     for (const Rows& out : outputs_) out.bind(base_ + out.offset);
     device_call_.stream = stream;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "jit/target.hpp"
+#include "launch/tensor_maps.hpp"
 #include "plan/pack_gate.hpp"
 #include "plan/pack_gate_sm100.hpp"
 
@@ -34,22 +35,6 @@ void upload_tiles(const Context& context, const RouterPlanInput& input, DeviceGa
     }
 }
 
-/// A map over operand rows whose boxes are one block of 128 experts by one swizzled 128-byte row.
-CUtensorMap operand_map(const GpuContext& context, const GateImage& image, const DeviceBuffer& operands) {
-    const cuuint64_t sizes[] = {image.pitch, image.rows};
-    const cuuint64_t strides[] = {image.pitch};
-    const cuuint32_t box[] = {kOperandRow, kMmaExperts};
-    const cuuint32_t steps[] = {1, 1};
-    CUtensorMap map{};
-    check(context.api(),
-          context.api().cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, operands.as<void>(), sizes,
-                                               strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                                               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-          "cuTensorMapEncodeTiled", "gate operands of {} rows, {} bytes each", image.rows, image.pitch);
-    return map;
-}
-
 /// Rows for TMA, as the Blackwell kernel reads them.
 void upload_rows(const Context& context, const RouterPlanInput& input, DeviceGate& device) {
     const bool bf16 = input.settings.precision == NVFP4R_PRECISION_BF16;
@@ -60,7 +45,7 @@ void upload_rows(const Context& context, const RouterPlanInput& input, DeviceGat
     device.codes[0] = upload(context, std::span<const uint8_t>(image.operands));
     for (size_t q = 0; q < image.scales.size(); ++q)
         device.scales[q] = upload(context, std::span<const uint8_t>(image.scales[q]));
-    device.operand_map = operand_map(*context, image, device.codes[0]);
+    device.operand_map = gate_operands_map(*context, image, device.codes[0]);
 }
 
 }  // namespace

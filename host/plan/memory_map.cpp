@@ -58,15 +58,16 @@ std::vector<Region> blackwell_map(const Plan& plan) {
     Map map;
     for (uint32_t stage = 0; stage < k.stages; ++stage) {
         const auto name = [&](const char* what) { return fmt::format("stage {}: {}", stage, what); };
-        map.add(name("gate operands"), gate * kMmaExperts * kOperandRow);
-        map.add(name("token operands"), tokens * plan.tile_tokens * kOperandRow);
-        if (scaled) map.add(name("gate scales"), gate * kStepsPerStage * kScaleAtom);
-        if (scaled) map.add(name("token scales"), tokens * kStepsPerStage * atoms * kScaleAtom);
-        const uint32_t used = gate * kMmaExperts * kOperandRow + tokens * plan.tile_tokens * kOperandRow +
-                              (scaled ? (gate + tokens * atoms) * kStepsPerStage * kScaleAtom : 0);
-        map.add(name(kAlignment), blackwell_stage_bytes(k) - used);
+        const uint32_t gate_bytes = gate * k.chunks_per_warp * kMmaExperts * kOperandRow;
+        const uint32_t token_bytes = tokens * k.chunks_per_warp * plan.tile_tokens * kOperandRow;
+        map.add(name("gate operands"), gate_bytes);
+        map.add(name("token operands"), token_bytes);
+        if (scaled) map.add(name("gate scales"), gate * stage_steps(k) * kScaleAtom);
+        if (scaled) map.add(name("token scales"), tokens * stage_steps(k) * atoms * kScaleAtom);
+        map.add(name(kAlignment),
+                blackwell_stage_bytes(k) - gate_bytes - token_bytes - blackwell_stage_atoms(k) * kScaleAtom);
     }
-    map.add("mbarriers: gate_full, tokens_full and empty of each stage, done", 8 * (3 * k.stages + 1));
+    map.add("mbarriers: copied, written and empty of each stage, done", 8 * (3 * k.stages + 1));
     map.add("tensor memory address", 4);
     map.add("token scales", 4 * plan.tile_tokens);
     return map.filled_to(plan.shared_bytes, "logits and selection");
@@ -89,8 +90,8 @@ std::vector<Region> tensor_memory_map(const Plan& plan) {
         map.add(fmt::format("accumulator of expert block {}", block), plan.tile_tokens);
     for (uint32_t stage = 0; k.gate_form == GateForm::Nvfp4 && stage < k.stages; ++stage) {
         map.add(fmt::format("stage {}: gate scales", stage),
-                k.gate_planes * k.expert_tiles * kStepsPerStage * kAtomColumns);
-        map.add(fmt::format("stage {}: token scales", stage), k.token_planes * atoms * kStepsPerStage * kAtomColumns);
+                k.gate_planes * k.expert_tiles * stage_steps(k) * kAtomColumns);
+        map.add(fmt::format("stage {}: token scales", stage), k.token_planes * atoms * stage_steps(k) * kAtomColumns);
     }
     return map.filled_to(k.tmem_columns, "unused, allocation is by powers of two");
 }

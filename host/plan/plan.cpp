@@ -57,6 +57,7 @@ int64_t band_limit(TokenBand band) {
 
 KernelPlan problem_of(const nvfp4r_settings& settings, TokenForm tokens) {
     KernelPlan kernel{};
+    kernel.cluster = 1;
     kernel.experts = settings.experts;
     kernel.hidden = settings.hidden;
     kernel.top_k = settings.top_k;
@@ -102,28 +103,23 @@ Plan make_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBand band
 }
 
 std::string kernel_plan_header(const KernelPlan& plan) {
-    // A kernel without a cluster has no such attribute, which would cost its launches something.
-    const std::string cluster =
-        fmt::format("#define NVFP4R_CLUSTER_DIMS {}\n",
-                    plan.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1)", plan.cluster) : "");
     return fmt::format(
-        "#pragma once\n{}#include \"router_params.h\"\nnamespace nvfp4r {{\ninline constexpr KernelPlan kPlan{{\n"
+        "#pragma once\n#include \"router_params.h\"\nnamespace nvfp4r {{\ninline constexpr KernelPlan kPlan{{\n"
         ".experts = {}, .hidden = {}, .top_k = {}, .score = Score({}), .weighting = Weighting({}), .groups = {},\n"
         ".groups_kept = {}, .group_score = GroupScore({}), .renormalise = {}, .plain = {}, .gate_form = GateForm({}), "
         ".gate_planes "
         "= {},\n"
         ".token_form = TokenForm({}), .token_planes = {}, .quantise_tokens = {}, .product_order = {}, .token_tiles = "
         "{},\n"
-        ".expert_tiles = {}, .warps = {}, .warps_m = {}, .warps_k = {}, .slices = {}, .cluster = {}, .chunks_per_warp "
-        "= {}, "
+        ".expert_tiles = {}, .warps = {}, .warps_m = {}, .warps_k = {}, .slices = {}, .chunks_per_warp = {}, "
         ".ctas_per_sm = "
-        "{}, .stages = {}, .tmem_columns = {}}};\n}}\n",
-        cluster, plan.experts, plan.hidden, plan.top_k, static_cast<unsigned>(plan.score),
-        static_cast<unsigned>(plan.weighting), plan.groups, plan.groups_kept, static_cast<unsigned>(plan.group_score),
-        plan.renormalise, plan.plain, static_cast<unsigned>(plan.gate_form), plan.gate_planes,
-        static_cast<unsigned>(plan.token_form), plan.token_planes, plan.quantise_tokens, plan.product_order,
-        plan.token_tiles, plan.expert_tiles, plan.warps, plan.warps_m, plan.warps_k, plan.slices, plan.cluster,
-        plan.chunks_per_warp, plan.ctas_per_sm, plan.stages, plan.tmem_columns);
+        "{}, .stages = {}, .tmem_columns = {}, .cluster = {}}};\n}}\n",
+        plan.experts, plan.hidden, plan.top_k, static_cast<unsigned>(plan.score), static_cast<unsigned>(plan.weighting),
+        plan.groups, plan.groups_kept, static_cast<unsigned>(plan.group_score), plan.renormalise, plan.plain,
+        static_cast<unsigned>(plan.gate_form), plan.gate_planes, static_cast<unsigned>(plan.token_form),
+        plan.token_planes, plan.quantise_tokens, plan.product_order, plan.token_tiles, plan.expert_tiles, plan.warps,
+        plan.warps_m, plan.warps_k, plan.slices, plan.chunks_per_warp, plan.ctas_per_sm, plan.stages, plan.tmem_columns,
+        plan.cluster);
 }
 
 }  // namespace nvfp4r

@@ -7,9 +7,9 @@
 namespace nvfp4r {
 namespace {
 
-constexpr uint32_t kMaxWarps = 14;   // of a CTA: two CTAs an SM leave each thread 72 registers
-constexpr uint32_t kLeanWarps = 10;  // the same with 96 registers
-constexpr uint32_t kMaxSlices = 16;  // packets a selecting thread holds at once
+constexpr uint32_t kMaxWarps = 14;        // of a CTA: two CTAs an SM leave each thread 72 registers
+constexpr uint32_t kLeanWarps = 10;       // the same with 96 registers
+constexpr uint32_t kMostSlicesSm90 = 16;  // packets a selecting thread holds at once
 
 struct Split {
     uint32_t warps_m, expert_tiles, slices, warps_k, chunks_per_warp;
@@ -48,7 +48,7 @@ Split choose_split(const KernelPlan& kernel, uint32_t tiles, const DeviceLimits&
     for (const uint32_t warps_m : {1u, 2u})
         for (const uint32_t expert_tiles : {1u, 2u}) {
             const uint32_t groups = ceil_div(gate_tiles, warps_m * expert_tiles);
-            const uint32_t most = std::clamp(places / (groups * tiles), 1u, std::min(kMaxSlices, chunks));
+            const uint32_t most = std::clamp(places / (groups * tiles), 1u, std::min(kMostSlicesSm90, chunks));
             for (uint32_t slices = wished_slices ? wished_slices : 1; slices <= (wished_slices ? wished_slices : most);
                  ++slices) {
                 // Without a cluster every CTA looks through whole rows.
@@ -76,9 +76,9 @@ void plan_decode(const nvfp4r_settings& settings, TokenBand band, const DeviceLi
         fail(NVFP4R_INVALID_ARGUMENT, "k_tile {}: this kernel's K step is {}", wish.k_tile, kChunk);
     if (wish.stages > 2)
         fail(NVFP4R_INVALID_ARGUMENT, "stages {}: this kernel keeps at most 2 tiles in flight", wish.stages);
-    if (wish.k_split > std::min(kMaxSlices, chunks))
+    if (wish.k_split > std::min(kMostSlicesSm90, chunks))
         fail(NVFP4R_INVALID_ARGUMENT, "k_split {}: at most {} slices (K has {} steps of {}, a join holds {} packets)",
-             wish.k_split, std::min(kMaxSlices, chunks), chunks, kChunk, kMaxSlices);
+             wish.k_split, std::min(kMostSlicesSm90, chunks), chunks, kChunk, kMostSlicesSm90);
     if (wish.tokens_per_tile % kTokenTile != 0 || wish.tokens_per_tile > kMaxTileTokens)
         fail(NVFP4R_INVALID_ARGUMENT, "tokens_per_tile {}: the kernels take 8, 16, 24, 32 and, with K unsplit, 64",
              wish.tokens_per_tile);
@@ -193,7 +193,7 @@ bool plan_batch(TokenBand band, const DeviceLimits& device, const TileWish& wish
     // separate ones.
     plan.early_start = false;
     KernelPlan& kernel = plan.kernel;
-    kernel.warps_m = kernel.cluster = 1;
+    kernel.warps_m = 1;
     kernel.expert_tiles = kWarpgroupExperts / kExpertTile;
     kernel.ctas_per_sm = 1;
     const uint32_t chunks = ceil_div(kernel.hidden, kChunk), blocks = ceil_div(kernel.experts, kWarpgroupExperts);
@@ -206,7 +206,7 @@ bool plan_batch(TokenBand band, const DeviceLimits& device, const TileWish& wish
         const bool fits =
             wish.tokens_per_tile ? shape.tokens == wish.tokens_per_tile : shape.tokens <= widest_batch_tile(kernel);
         if (!fits || (shape.groups_m > blocks && shape.groups_m > 1)) continue;
-        for (uint32_t slices = 1; slices <= std::min(kMaxSlices, ceil_div(chunks, 4)); ++slices) {
+        for (uint32_t slices = 1; slices <= std::min(kMostSlicesSm90, ceil_div(chunks, 4)); ++slices) {
             if (wish.k_split && slices != wish.k_split) continue;
             if ((slices - 1) * ceil_div(chunks, slices) >= chunks) continue;  // the last slice would be empty
             if (!set_batch_tile(shape, slices, device, kernel)) continue;

@@ -71,4 +71,27 @@ __device__ __forceinline__ unsigned cvt_rn_bf16_f32(float x) {
     return r;
 }
 
+#if __CUDA_ARCH__ >= 1000
+/// cvt.rn.satfinite.e2m1x2.f32 (9.7.9.21) of eight values: nearest, ties to the even code, at most 6, the sign kept. Value
+/// i is nibble i.
+__device__ __forceinline__ unsigned cvt_rn_satfinite_e2m1x8(const float (&x)[8]) {
+    unsigned r;
+    asm("{\n\t.reg .b8 b0, b1, b2, b3;\n\t"
+        "cvt.rn.satfinite.e2m1x2.f32 b0, %2, %1;\n\tcvt.rn.satfinite.e2m1x2.f32 b1, %4, %3;\n\t"
+        "cvt.rn.satfinite.e2m1x2.f32 b2, %6, %5;\n\tcvt.rn.satfinite.e2m1x2.f32 b3, %8, %7;\n\t"
+        "mov.b32 %0, {b0, b1, b2, b3};\n\t}"
+        : "=r"(r)
+        : "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]));
+    return r;
+}
+/// cvt.rn.f16x2.e2m1x2 (9.7.9.21) of the byte that the word starts with, exact.
+__device__ __forceinline__ unsigned cvt_rn_f16x2_e2m1x2(unsigned word) {
+    unsigned r;
+    asm("{\n\t.reg .b8 byte, b1, b2, b3;\n\tmov.b32 {byte, b1, b2, b3}, %1;\n\tcvt.rn.f16x2.e2m1x2 %0, byte;\n\t}"
+        : "=r"(r)
+        : "r"(word));
+    return r;
+}
+#endif
+
 }  // namespace nvfp4r::ptx

@@ -41,4 +41,11 @@ __device__ __forceinline__ unsigned long long createpolicy_evict_last() {
     return policy;
 }
 
+/// createpolicy.fractional.L2::evict_first (9.7.9.18): tokens are read by this launch alone.
+__device__ __forceinline__ unsigned long long createpolicy_evict_first() {
+    unsigned long long policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
 }  // namespace nvfp4r::ptx

@@ -19,8 +19,8 @@ std::vector<std::string> joined(std::vector<std::string> arguments, const std::v
 }
 
 /// Settings of a problem small enough for the simulator.
-const std::vector<std::string> kSmall = {"--experts", "16", "--hidden-size", "256",
-                                         "--top-k",   "2",  "--score",       "sigmoid"};
+const std::vector<std::string> kSmallProblem = {"--experts", "16", "--hidden-size", "256",
+                                                "--top-k",   "2",  "--score",       "sigmoid"};
 
 std::string text_of(const std::string& file) {
     std::ostringstream text;
@@ -60,19 +60,21 @@ TEST_CASE("tile shapes asked for are kept, and refused with the limit", "[cli]")
         return run_cli(
             joined({"plan", "--preset", "deepseek-v4-pro", "--precision", "nvfp4", "--gpu", "b200", "--json"}, more));
     };
-    const CliResult kept = plan({"--tokens-per-tile", "16", "--k-split", "4", "--stages", "3", "--k-tile", "256"});
+    const CliResult kept = plan({"--tokens-per-tile", "16", "--k-split", "4", "--stages", "3", "--k-tile", "512"});
     INFO(kept.err);
     REQUIRE(kept.exit_code == 0);
     const nlohmann::json tile = kept.json().at("tile");
     CHECK(tile.at("tokens") == 16);
     CHECK(tile.at("k_split") == 4);
     CHECK(tile.at("stages") == 3);
-    CHECK(tile.at("k_tile") == 256);
+    CHECK(tile.at("k_tile") == 512);
 
     const std::vector<std::pair<std::vector<std::string>, const char*>> refused = {
         {{"--tokens-per-tile", "12"}, "multiple of 8"},
         {{"--k-split", "33"}, "at most"},
-        {{"--k-tile", "96"}, "128-byte"},
+        {{"--k-tile", "96"}, "a multiple of 256 up to 1024"},
+        {{"--k-tile", "1280"}, "a multiple of 256 up to 1024"},
+        {{"--k-tile", "1024", "--stages", "8"}, "512 tensor memory columns"},
         {{"--stages", "9"}, "at most"},
     };
     for (const auto& [flags, limit] : refused) {
@@ -86,9 +88,9 @@ TEST_CASE("tile shapes asked for are kept, and refused with the limit", "[cli]")
 
 TEST_CASE("plan and emit refuse what is missing or unknown", "[cli]") {
     CHECK(run_cli({"plan", "--gpu", "b200"}).exit_code == 2);
-    CHECK(run_cli(joined({"plan", "--gpu", "abacus"}, kSmall)).exit_code == 2);
-    CHECK(run_cli(joined({"plan", "--gpu", "b200", "--precision", "rescore"}, kSmall)).exit_code == 4);
-    CHECK(run_cli(joined({"emit", "--arch", "100a", "--out", "/dev/null/x"}, kSmall)).exit_code == 2);
+    CHECK(run_cli(joined({"plan", "--gpu", "abacus"}, kSmallProblem)).exit_code == 2);
+    CHECK(run_cli(joined({"plan", "--gpu", "b200", "--precision", "rescore"}, kSmallProblem)).exit_code == 4);
+    CHECK(run_cli(joined({"emit", "--arch", "100a", "--out", "/dev/null/x"}, kSmallProblem)).exit_code == 2);
 }
 
 TEST_CASE("emit writes a kernel with the entry and the shared memory that its sheet states", "[cli]") {
@@ -96,8 +98,8 @@ TEST_CASE("emit writes a kernel with the entry and the shared memory that its sh
     for (const char* arch : {"90a", "100a"}) {
         INFO(arch);
         const std::string file = folder / (std::string("router_") + arch + ".ptx");
-        const CliResult result =
-            run_cli(joined({"emit", "--ptx", "--arch", arch, "--precision", "nvfp4", "--out", file, "--json"}, kSmall));
+        const CliResult result = run_cli(
+            joined({"emit", "--ptx", "--arch", arch, "--precision", "nvfp4", "--out", file, "--json"}, kSmallProblem));
         INFO(result.err);
         REQUIRE(result.exit_code == 0);
         const nlohmann::json sheet = result.json();
@@ -109,7 +111,7 @@ TEST_CASE("emit writes a kernel with the entry and the shared memory that its sh
         for (const nlohmann::json& parameter : sheet.at("parameters"))
             CHECK(ptx.find(fmt::format("nvfp4_router_param_{}[{}]", parameter.at("index").get<int>(),
                                        parameter.at("bytes").get<int>())) != std::string::npos);
-        CHECK(sheet.at("parameters").size() == (std::string(arch) == "90a" ? 1 : 2));
+        CHECK(sheet.at("parameters").size() == (std::string(arch) == "90a" ? 1 : 3));
         CHECK(sheet.at("tickets").at("bytes") > 0);
     }
 }
@@ -147,7 +149,7 @@ TEST_CASE("bench checks before it times, rotates the gate, and says whose clock 
         const CliResult result =
             run_cli(joined({"bench", "--device", "sim", "--precision", "nvfp4", "--tokens", "1,9", "--calls", "3",
                             "--samples", "2", "--rotate-kb", "10", "--pdl", "--json"},
-                           kSmall),
+                           kSmallProblem),
                     {arch});
         INFO(result.err);
         // That the cold calls read the copies of the gate is checked by the command itself.
@@ -167,8 +169,8 @@ TEST_CASE("bench checks before it times, rotates the gate, and says whose clock 
             }
         }
     }
-    CHECK(run_cli(joined({"bench", "--device", "cpu"}, kSmall)).exit_code == 2);
-    const CliResult none = run_cli(joined({"bench", "--precision", "nvfp4", "--tokens", "1"}, kSmall),
+    CHECK(run_cli(joined({"bench", "--device", "cpu"}, kSmallProblem)).exit_code == 2);
+    const CliResult none = run_cli(joined({"bench", "--precision", "nvfp4", "--tokens", "1"}, kSmallProblem),
                                    {"NVFP4R_LIBCUDA=/nowhere/libcuda.so.1"});
     CHECK(none.exit_code == 4);
     CHECK(none.err.find("install the NVIDIA driver") != std::string::npos);
@@ -178,7 +180,7 @@ TEST_CASE("two processes share an empty kernel cache, and a later one finds thei
     const TemporaryFolder folder;
     const std::vector<std::string> environment = {"NVFP4R_CACHE_DIR=" + (folder / "cache"), "NVFP4R_SIM_ARCH=90a"};
     const std::vector<std::string> check =
-        joined({"bench", "--device", "sim", "--check-only", "--precision", "nvfp4-w", "--tokens", "2"}, kSmall);
+        joined({"bench", "--device", "sim", "--check-only", "--precision", "nvfp4-w", "--tokens", "2"}, kSmallProblem);
     CliResult results[2];
     {
         std::vector<std::jthread> processes;
@@ -204,7 +206,7 @@ TEST_CASE("a device that is not the first is used by its ordinal", "[cli]") {
     const auto bench = [&](const char* ordinal) {
         return run_cli(joined({"bench", "--device", "sim", "--check-only", "--precision", "nvfp4-w", "--tokens", "2",
                                "--ordinal", ordinal},
-                              kSmall),
+                              kSmallProblem),
                        two);
     };
     const CliResult second = bench("1");

@@ -15,7 +15,7 @@ using namespace nvfp4r::test;
 namespace {
 
 /// A small model for tests of everything but the shape.
-constexpr const char* kSmall = "olmoe";
+constexpr const char* kSmallPreset = "olmoe";
 
 CliResult sample(const std::string& preset, const std::string& out, const std::string& tokens = "5") {
     CliResult result = run_cli({"sample", "--preset", preset, "--tokens", tokens, "--out", out, "--json"});
@@ -98,7 +98,7 @@ TEST_CASE("every precision passes its check", "[cli]") {
 
 TEST_CASE("the hardware's arithmetic passes with its own margin", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model");
+    sample(kSmallPreset, folder / "model");
     const CliResult result =
         run_cli(route_arguments(folder / "model", 0, folder / "model/hidden.safetensors",
                                 {"--check", "--precision", "nvfp4x2", "--cpu-arithmetic", "hardware"}));
@@ -109,7 +109,7 @@ TEST_CASE("the hardware's arithmetic passes with its own margin", "[cli]") {
 
 TEST_CASE("packed gates are routed from under both conventions of names", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model");
+    sample(kSmallPreset, folder / "model");
     for (const char* names : {"modelopt", "compressed-tensors"}) {
         INFO(names);
         const std::string file = folder / (std::string(names) + ".safetensors");
@@ -128,7 +128,7 @@ TEST_CASE("packed gates are routed from under both conventions of names", "[cli]
         const auto routed = [&](const std::string& path) {
             const CliResult result =
                 run_cli(route_arguments(path, 0, folder / "model/hidden.safetensors",
-                                        {"--check", "--preset", kSmall, "--precision", "nvfp4x2"}));
+                                        {"--check", "--preset", kSmallPreset, "--precision", "nvfp4x2"}));
             INFO(result.err);
             REQUIRE(result.exit_code == 0);
             CHECK(result.json().at("check") == "ok");
@@ -142,7 +142,7 @@ TEST_CASE("packed gates are routed from under both conventions of names", "[cli]
 
 TEST_CASE("results are written as safetensors, npz and json", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model");
+    sample(kSmallPreset, folder / "model");
     const auto routed = [&](const std::string& out) {
         const CliResult result = run_cli(route_arguments(
             folder / "model", 0, folder / "model/hidden.safetensors",
@@ -171,7 +171,7 @@ TEST_CASE("results are written as safetensors, npz and json", "[cli]") {
 
 TEST_CASE("every setting of the configuration can be overridden", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model");
+    sample(kSmallPreset, folder / "model");
     const CliResult result = run_cli(route_arguments(folder / "model", 0, folder / "model/hidden.safetensors",
                                                      {"--check",
                                                       "--top-k",
@@ -239,7 +239,7 @@ TEST_CASE("every setting of the configuration can be overridden", "[cli]") {
 
 TEST_CASE("masks, counts, forced ids and replicas come from files", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model");
+    sample(kSmallPreset, folder / "model");
     std::vector<int32_t> forced, replicas;
     for (int32_t i = 0; i < 5 * 8; ++i) forced.push_back((i * 7) % 64);
     for (int32_t e = 0; e < 64; ++e) replicas.insert(replicas.end(), {e, e % 2 ? 64 + e : -1});
@@ -266,7 +266,7 @@ TEST_CASE("masks, counts, forced ids and replicas come from files", "[cli]") {
 
 TEST_CASE("tokens are read as f32, f16, bf16 and NVFP4", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model");
+    sample(kSmallPreset, folder / "model");
     const Safetensors source(folder / "model/hidden.safetensors");
     const Tensor bf16 = source.tensor("hidden");
     const std::vector<float> x = to_f32(bf16, "hidden");
@@ -298,7 +298,7 @@ TEST_CASE("tokens are read as f32, f16, bf16 and NVFP4", "[cli]") {
 
 TEST_CASE("contents that do not fit are refused by name, and nothing is written", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model");
+    sample(kSmallPreset, folder / "model");
     const std::string hidden = folder / "model/hidden.safetensors";
     write_npy(folder / "narrow.npy", make_tensor("", NVFP4R_F32, {1, 64}, std::vector<float>(64)));
     write_npy(folder / "ids.npy", make_tensor("", NVFP4R_I32, {3}, std::vector<int32_t>{0, 1, 2}));
@@ -345,7 +345,7 @@ TEST_CASE("D07 an unknown scoring function in config.json is refused by name, on
 
 TEST_CASE("D17 a truncated file is refused, on the command line", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model", "1");
+    sample(kSmallPreset, folder / "model", "1");
     const std::string file = folder / "model/model.safetensors";
     std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
     const CliResult result = run_cli({"show", folder / "model"});
@@ -377,7 +377,7 @@ TEST_CASE("D05 a bf16 bias is widened with a notice, or refused on request, on t
 
 TEST_CASE("no tokens are routed to no rows", "[cli]") {
     const TemporaryFolder folder;
-    sample(kSmall, folder / "model", "1");
+    sample(kSmallPreset, folder / "model", "1");
     write_npy(folder / "none.npy", make_tensor("", NVFP4R_F32, {0, 2048}, std::vector<float>()));
     const CliResult result = run_cli(route_arguments(folder / "model", 0, folder / "none.npy", {"--check"}));
     INFO(result.err);

@@ -9,12 +9,12 @@
 
 namespace {
 
-constexpr uint32_t kExperts = 96, kHidden = 1024, kTopK = 6;
+constexpr uint32_t kRescoreExperts = 96, kRescoreHidden = 1024, kRescoreTopK = 6;
 constexpr int64_t kTokens = 48;
 
 struct Routed {
-    std::vector<int32_t> ids = std::vector<int32_t>(kTokens * kTopK);
-    std::vector<float> weights = std::vector<float>(kTokens * kTopK);
+    std::vector<int32_t> ids = std::vector<int32_t>(kTokens * kRescoreTopK);
+    std::vector<float> weights = std::vector<float>(kTokens * kRescoreTopK);
 };
 
 struct Gate {
@@ -27,29 +27,31 @@ Gate make_gate() {
     Gate g;
     std::mt19937 rng(80);
     std::normal_distribution<float> normal;
-    for (uint32_t i = 0; i < kExperts * kHidden; ++i) g.weight.push_back(nvfp4r::f32_to_bf16(normal(rng) * 0.03f));
-    for (uint32_t i = 0; i < kTokens * kHidden; ++i)
+    for (uint32_t i = 0; i < kRescoreExperts * kRescoreHidden; ++i)
+        g.weight.push_back(nvfp4r::f32_to_bf16(normal(rng) * 0.03f));
+    for (uint32_t i = 0; i < kTokens * kRescoreHidden; ++i)
         g.hidden.push_back(nvfp4r::f32_to_bf16(normal(rng) * (i % 97 == 0 ? 20.0f : 1.0f)));
-    for (uint32_t e = 0; e < kExperts; ++e) {
+    for (uint32_t e = 0; e < kRescoreExperts; ++e) {
         g.bias.push_back(8.0f + normal(rng) * 0.01f);
         g.linear_bias.push_back(normal(rng) * 0.1f);
     }
     return g;
 }
 
-Routed route(const Gate& g, nvfp4r_settings settings, nvfp4r_precision precision, nvfp4r_cpu_arithmetic arithmetic) {
+Routed route_rescore(const Gate& g, nvfp4r_settings settings, nvfp4r_precision precision,
+                     nvfp4r_cpu_arithmetic arithmetic) {
     nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = kExperts;
-    desc.hidden = kHidden;
+    desc.experts = kRescoreExperts;
+    desc.hidden = kRescoreHidden;
     desc.weight = g.weight.data();
     desc.weight_type = NVFP4R_BF16;
     desc.bias = g.bias.data();
     desc.linear_bias = g.linear_bias.data();
     nvfp4r_gate* gate = nullptr;
     REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
-    settings.experts = kExperts;
-    settings.hidden = kHidden;
-    settings.top_k = kTopK;
+    settings.experts = kRescoreExperts;
+    settings.hidden = kRescoreHidden;
+    settings.top_k = kRescoreTopK;
     settings.precision = precision;
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = NVFP4R_DEVICE_CPU;
@@ -82,11 +84,11 @@ TEST_CASE("rescore gives the experts and weights of the bf16 gate", "[cpu]") {
             settings.renormalise = 1;
             settings.use_bias = score != NVFP4R_SCORE_SOFTMAX;
             settings.logit_soft_cap = 30.0f;
-            const Routed bf16 = route(gate, settings, NVFP4R_PRECISION_BF16, NVFP4R_CPU_EXACT);
-            const Routed two = route(gate, settings, NVFP4R_PRECISION_NVFP4X2, NVFP4R_CPU_EXACT);
+            const Routed bf16 = route_rescore(gate, settings, NVFP4R_PRECISION_BF16, NVFP4R_CPU_EXACT);
+            const Routed two = route_rescore(gate, settings, NVFP4R_PRECISION_NVFP4X2, NVFP4R_CPU_EXACT);
             CHECK(two.ids != bf16.ids);  // the filter alone does not get there
             for (const nvfp4r_cpu_arithmetic arithmetic : {NVFP4R_CPU_EXACT, NVFP4R_CPU_HARDWARE}) {
-                const Routed rescored = route(gate, settings, NVFP4R_PRECISION_RESCORE, arithmetic);
+                const Routed rescored = route_rescore(gate, settings, NVFP4R_PRECISION_RESCORE, arithmetic);
                 CHECK(rescored.ids == bf16.ids);
                 CHECK(rescored.weights == bf16.weights);
             }

@@ -10,10 +10,11 @@
 
 namespace {
 
-constexpr uint32_t kExperts = 40, kHidden = 192, kTopK = 6;
+constexpr uint32_t kThreadsExperts = 40, kThreadsHidden = 192, kThreadsTopK = 6;
 
 struct Problem {
-    explicit Problem(int64_t m) : tokens(m), weight(kExperts * kHidden), hidden(static_cast<size_t>(m) * kHidden) {
+    explicit Problem(int64_t m)
+        : tokens(m), weight(kThreadsExperts * kThreadsHidden), hidden(static_cast<size_t>(m) * kThreadsHidden) {
         std::mt19937 rng(7);
         std::normal_distribution<float> normal;
         for (float& w : weight) w = normal(rng) * 0.1f;
@@ -25,11 +26,11 @@ struct Problem {
 
 struct Result {
     explicit Result(int64_t m)
-        : weights(static_cast<size_t>(m) * kTopK),
-          logits(static_cast<size_t>(m) * kExperts),
+        : weights(static_cast<size_t>(m) * kThreadsTopK),
+          logits(static_cast<size_t>(m) * kThreadsExperts),
           ids(weights.size()),
           permutation(weights.size()),
-          offsets(kExperts + 1) {}
+          offsets(kThreadsExperts + 1) {}
     std::vector<float> weights, logits;
     std::vector<int32_t> ids, permutation, offsets;
 
@@ -46,16 +47,16 @@ using Router = std::unique_ptr<nvfp4r_router, decltype(&nvfp4r_router_destroy)>;
 
 Router make_router(const Problem& p, nvfp4r_precision precision, uint32_t threads, nvfp4r_cpu_arithmetic arithmetic) {
     nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = kExperts;
-    desc.hidden = kHidden;
+    desc.experts = kThreadsExperts;
+    desc.hidden = kThreadsHidden;
     desc.weight = p.weight.data();
     desc.weight_type = NVFP4R_F32;
     nvfp4r_gate* gate = nullptr;
     REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
     nvfp4r_settings settings = NVFP4R_SETTINGS_INIT;
-    settings.experts = kExperts;
-    settings.hidden = kHidden;
-    settings.top_k = kTopK;
+    settings.experts = kThreadsExperts;
+    settings.hidden = kThreadsHidden;
+    settings.top_k = kThreadsTopK;
     settings.score = NVFP4R_SCORE_SOFTMAX;
     settings.precision = precision;
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
@@ -68,7 +69,7 @@ Router make_router(const Problem& p, nvfp4r_precision precision, uint32_t thread
     return {router, nvfp4r_router_destroy};
 }
 
-nvfp4r_status route(nvfp4r_router* router, const Problem& p, Result& result) {
+nvfp4r_status route_threads(nvfp4r_router* router, const Problem& p, Result& result) {
     nvfp4r_call call = NVFP4R_CALL_INIT;
     call.tokens = p.tokens;
     call.hidden = p.hidden.data();
@@ -92,10 +93,10 @@ TEST_CASE("any number of threads gives the same bits", "[cpu][threads]") {
     };
     for (const auto& [precision, arithmetic] : kinds) {
         Result one(p.tokens);
-        REQUIRE(route(make_router(p, precision, 1, arithmetic).get(), p, one) == NVFP4R_OK);
+        REQUIRE(route_threads(make_router(p, precision, 1, arithmetic).get(), p, one) == NVFP4R_OK);
         for (const uint32_t threads : {2u, 3u, 7u, 128u}) {
             Result many(p.tokens);
-            REQUIRE(route(make_router(p, precision, threads, arithmetic).get(), p, many) == NVFP4R_OK);
+            REQUIRE(route_threads(make_router(p, precision, threads, arithmetic).get(), p, many) == NVFP4R_OK);
             CHECK(one == many);
         }
     }
@@ -105,12 +106,12 @@ TEST_CASE("two threads may share a router", "[cpu][threads]") {
     const Problem p(64);
     const Router router = make_router(p, NVFP4R_PRECISION_NVFP4X2, 2, NVFP4R_CPU_EXACT);
     Result alone(p.tokens);
-    REQUIRE(route(router.get(), p, alone) == NVFP4R_OK);
+    REQUIRE(route_threads(router.get(), p, alone) == NVFP4R_OK);
     std::vector<Result> results(4, Result(p.tokens));
     std::vector<nvfp4r_status> statuses(4, NVFP4R_INTERNAL);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < results.size(); ++i)
-        threads.emplace_back([&, i] { statuses[i] = route(router.get(), p, results[i]); });
+        threads.emplace_back([&, i] { statuses[i] = route_threads(router.get(), p, results[i]); });
     for (std::thread& thread : threads) thread.join();
     for (size_t i = 0; i < results.size(); ++i) {
         CHECK(statuses[i] == NVFP4R_OK);
@@ -122,13 +123,15 @@ TEST_CASE("a row's result does not depend on its place or on the number of rows"
     const Problem p(101);
     const Router router = make_router(p, NVFP4R_PRECISION_NVFP4X2, 3, NVFP4R_CPU_EXACT);
     Result all(p.tokens);
-    REQUIRE(route(router.get(), p, all) == NVFP4R_OK);
+    REQUIRE(route_threads(router.get(), p, all) == NVFP4R_OK);
     for (const size_t row : {0u, 31u, 32u, 100u}) {
         Problem one(1);
-        std::copy_n(p.hidden.begin() + static_cast<int64_t>(row * kHidden), kHidden, one.hidden.begin());
+        std::copy_n(p.hidden.begin() + static_cast<int64_t>(row * kThreadsHidden), kThreadsHidden, one.hidden.begin());
         Result result(1);
-        REQUIRE(route(router.get(), one, result) == NVFP4R_OK);
-        CHECK(std::memcmp(result.logits.data(), all.logits.data() + row * kExperts, kExperts * sizeof(float)) == 0);
-        CHECK(std::memcmp(result.weights.data(), all.weights.data() + row * kTopK, kTopK * sizeof(float)) == 0);
+        REQUIRE(route_threads(router.get(), one, result) == NVFP4R_OK);
+        CHECK(std::memcmp(result.logits.data(), all.logits.data() + row * kThreadsExperts,
+                          kThreadsExperts * sizeof(float)) == 0);
+        CHECK(std::memcmp(result.weights.data(), all.weights.data() + row * kThreadsTopK,
+                          kThreadsTopK * sizeof(float)) == 0);
     }
 }

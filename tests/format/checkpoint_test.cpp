@@ -15,7 +15,7 @@ using namespace nvfp4r::test;
 
 namespace {
 
-constexpr nvfp4r_gate_options kDefault = NVFP4R_GATE_OPTIONS_INIT;
+constexpr nvfp4r_gate_options kCheckpointDefault = NVFP4R_GATE_OPTIONS_INIT;
 const std::string kGate = "model.layers.3.mlp.gate";
 
 std::vector<float> ramp(size_t n) {
@@ -39,18 +39,19 @@ Tensor plain_gate(const std::string& base = kGate, uint64_t experts = 8, uint64_
 }
 
 std::string load_refusal(const std::filesystem::path& path, int32_t layer = 3,
-                         const nvfp4r_gate_options& options = kDefault) {
+                         const nvfp4r_gate_options& options = kCheckpointDefault) {
     return refusal([&] { load_gate(path, layer, options); });
 }
 
 /// Writes the tensors as one model.safetensors and says why loading layer 3 is refused.
-std::string refused(const std::vector<Tensor>& tensors, const nvfp4r_gate_options& options = kDefault) {
+std::string refused_checkpoint(const std::vector<Tensor>& tensors,
+                               const nvfp4r_gate_options& options = kCheckpointDefault) {
     const Scratch scratch;
     write_safetensors(scratch / "model.safetensors", tensors);
     return load_refusal(scratch.folder(), 3, options);
 }
 
-Gate loaded(const std::vector<Tensor>& tensors, const nvfp4r_gate_options& options = kDefault) {
+Gate loaded(const std::vector<Tensor>& tensors, const nvfp4r_gate_options& options = kCheckpointDefault) {
     const Scratch scratch;
     write_safetensors(scratch / "model.safetensors", tensors);
     return load_gate(scratch.folder(), 3, options);
@@ -118,7 +119,7 @@ TEST_CASE("Every gate name of the contract is found, with its companions", "[for
         REQUIRE(entries[0].linear_bias == c.linear_bias);
         REQUIRE(entries[0].image_bias == c.image_bias);
         REQUIRE(entries[0].table == c.table);
-        const Gate gate = load_gate(scratch.folder(), 3, kDefault);
+        const Gate gate = load_gate(scratch.folder(), 3, kCheckpointDefault);
         REQUIRE(gate.experts == 8);
         REQUIRE(gate.hidden == 64);
         REQUIRE(gate.weight == ramp(8 * 64));
@@ -172,8 +173,8 @@ TEST_CASE("D02 a bf16, f16 or f32 gate in an NVFP4 checkpoint is used as it is",
 
 TEST_CASE("D04 an FP8 gate with weight_scale_inv is refused by name", "[format]") {
     const std::string text =
-        refused({make_tensor(kGate + ".weight", NVFP4R_F8_E4M3, {8, 64}, std::vector<uint8_t>(512, 0x38)),
-                 f32(kGate + ".weight_scale_inv", {1, 1}, {0.5f})});
+        refused_checkpoint({make_tensor(kGate + ".weight", NVFP4R_F8_E4M3, {8, 64}, std::vector<uint8_t>(512, 0x38)),
+                            f32(kGate + ".weight_scale_inv", {1, 1}, {0.5f})});
     REQUIRE(has(text, kGate + ".weight"));
     REQUIRE(has(text, "F8_E4M3"));
 }
@@ -188,11 +189,11 @@ TEST_CASE("D05 a selection bias keeps its f32 bits; a bf16 one is widened with a
     const Gate widened = loaded({plain_gate(), bf16(name, {8}, bias)});
     REQUIRE(widened.bias[1] == 12.0f);
     REQUIRE(noticed(widened, "widened from BF16"));
-    nvfp4r_gate_options strict = kDefault;
+    nvfp4r_gate_options strict = kCheckpointDefault;
     strict.refuse_bf16_bias = 1;
-    REQUIRE(has(refused({plain_gate(), bf16(name, {8}, bias)}, strict), name));
+    REQUIRE(has(refused_checkpoint({plain_gate(), bf16(name, {8}, bias)}, strict), name));
     REQUIRE(loaded({plain_gate(), f32(name, {1, 8}, bias)}).bias == bias);
-    REQUIRE(has(refused({plain_gate(), f32(name, {7}, ramp(7))}), "shape [7]; [8] is needed"));
+    REQUIRE(has(refused_checkpoint({plain_gate(), f32(name, {7}, ramp(7))}), "shape [7]; [8] is needed"));
     bias[2] = -std::numeric_limits<float>::infinity();
     REQUIRE(noticed(loaded({plain_gate(), f32(name, {8}, bias)}), "-inf at expert 2"));
 }
@@ -201,25 +202,25 @@ TEST_CASE("D08 two gates for one layer are refused, both named", "[format]") {
     const std::vector<std::string> others = {"model.language_model.layers.3.mlp.gate", "layers.3.ffn.gate",
                                              "model.layers.3.model.layers.3.mlp.gate", "model.layers.3.mlp.router"};
     for (const std::string& other : others) {
-        const std::string text = refused({plain_gate(), plain_gate(other)});
+        const std::string text = refused_checkpoint({plain_gate(), plain_gate(other)});
         REQUIRE(has(text, "\"" + kGate + ".weight\""));
         REQUIRE(has(text, "\"" + other + ".weight\""));
     }
-    nvfp4r_gate_options named = kDefault;
+    nvfp4r_gate_options named = kCheckpointDefault;
     const std::string choice = others[0] + ".weight";
     named.tensor = choice.c_str();
     REQUIRE(loaded({plain_gate(), plain_gate(others[0])}, named).tensor == choice);
 }
 
 TEST_CASE("A gate of an unknown name is taken when named, and refused as such otherwise", "[format]") {
-    REQUIRE(has(refused({plain_gate("my.gate")}), "no router under any known name"));
-    nvfp4r_gate_options named = kDefault;
+    REQUIRE(has(refused_checkpoint({plain_gate("my.gate")}), "no router under any known name"));
+    nvfp4r_gate_options named = kCheckpointDefault;
     named.tensor = "my.gate.weight";
     const Gate gate = loaded({plain_gate("my.gate")}, named);
     REQUIRE(gate.layer == 3);
     REQUIRE(gate.weight == ramp(8 * 64));
     named.tensor = "other.weight";
-    REQUIRE(has(refused({plain_gate("my.gate")}, named), "no tensor \"other.weight\""));
+    REQUIRE(has(refused_checkpoint({plain_gate("my.gate")}, named), "no tensor \"other.weight\""));
 }
 
 TEST_CASE("D10 a hash table is read as I64 and as I32, other shapes and types are refused", "[format]") {
@@ -234,10 +235,10 @@ TEST_CASE("D10 a hash table is read as I64 and as I32, other shapes and types ar
     REQUIRE(wide.bias.size() == 8);
     REQUIRE(loaded({plain_gate(base), make_tensor<int32_t>(base + ".tid2eid", NVFP4R_I32, {1, 2}, {6, 7})}).table ==
             std::vector<int64_t>{6, 7});
-    REQUIRE(has(refused({plain_gate(base), f32(base + ".tid2eid", {2, 3}, ramp(6))}), "I32 or I64"));
-    REQUIRE(
-        has(refused({plain_gate(base), make_tensor<int32_t>(base + ".tid2eid", NVFP4R_I32, {6}, {1, 2, 3, 4, 5, 6})}),
-            "[6]"));
+    REQUIRE(has(refused_checkpoint({plain_gate(base), f32(base + ".tid2eid", {2, 3}, ramp(6))}), "I32 or I64"));
+    REQUIRE(has(refused_checkpoint(
+                    {plain_gate(base), make_tensor<int32_t>(base + ".tid2eid", NVFP4R_I32, {6}, {1, 2, 3, 4, 5, 6})}),
+                "[6]"));
 }
 
 TEST_CASE("D11 a layer without a router is refused with the first that has one", "[format]") {
@@ -246,7 +247,7 @@ TEST_CASE("D11 a layer without a router is refused with the first that has one",
     write_safetensors(scratch / "model.safetensors", tensors);
     REQUIRE(has(load_refusal(scratch.folder(), 0), "layer 0 has no router; first is 3"));
     REQUIRE(has(load_refusal(scratch.folder(), 13), "last is 12"));
-    REQUIRE(load_gate(scratch.folder(), 12, kDefault).layer == 12);
+    REQUIRE(load_gate(scratch.folder(), 12, kCheckpointDefault).layer == 12);
 }
 
 TEST_CASE("D12 D16 missing shards are counted and named", "[format]") {
@@ -269,15 +270,15 @@ TEST_CASE("D13 a router tensor that the index does not name is refused, never re
     REQUIRE(has(text, bias));
     REQUIRE(has(text, "not in the index"));
     scratch.write(kIndex, index_text({{kGate + ".weight", "a.safetensors"}, {bias, "a.safetensors"}}));
-    REQUIRE(load_gate(scratch.folder(), 3, kDefault).bias.size() == 8);
+    REQUIRE(load_gate(scratch.folder(), 3, kCheckpointDefault).bias.size() == 8);
 }
 
 TEST_CASE("D14 a stale index is refused; without an index the headers are read, from one file or several", "[format]") {
     const Scratch scratch;
     const std::vector<Tensor> first = {plain_gate()}, second = {plain_gate("model.layers.4.mlp.gate")};
     write_safetensors(scratch / "model-00001-of-00002.safetensors", first);
-    REQUIRE(load_gate(scratch.folder(), 3, kDefault).experts == 8);
-    REQUIRE(load_gate(scratch / "model-00001-of-00002.safetensors", 3, kDefault).experts == 8);
+    REQUIRE(load_gate(scratch.folder(), 3, kCheckpointDefault).experts == 8);
+    REQUIRE(load_gate(scratch / "model-00001-of-00002.safetensors", 3, kCheckpointDefault).experts == 8);
     write_safetensors(scratch / "model-00002-of-00002.safetensors", second);
     REQUIRE(list_gates(scratch.folder()).size() == 2);
     scratch.write(kIndex, index_text({{kGate + ".weight", "model-00002-of-00002.safetensors"},
@@ -340,14 +341,16 @@ TEST_CASE("A gate's odd values and sizes are refused by name and position", "[fo
     for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
         std::vector<float> w = ramp(8 * 64);
         w[2 * 64 + 5] = bad;
-        REQUIRE(has(refused({f32(kGate + ".weight", {8, 64}, w)}), "at expert 2, column 5"));
-        REQUIRE(has(refused({bf16(kGate + ".weight", {8, 64}, w)}), "at expert 2, column 5"));
+        REQUIRE(has(refused_checkpoint({f32(kGate + ".weight", {8, 64}, w)}), "at expert 2, column 5"));
+        REQUIRE(has(refused_checkpoint({bf16(kGate + ".weight", {8, 64}, w)}), "at expert 2, column 5"));
     }
-    REQUIRE(has(refused({f32(kGate + ".weight", {512}, ramp(512))}), "shape [512]"));
-    REQUIRE(has(refused({f32(kGate + ".weight", {2049, 16}, ramp(2049 * 16))}), "2049 experts"));
-    REQUIRE(has(refused({f32(kGate + ".weight", {0, 16}, {})}), "0 experts"));
-    REQUIRE(has(refused({f32(kGate + ".weight", {8, 40}, ramp(320))}), "hidden size 40 is not a multiple of 16"));
-    REQUIRE(has(refused({make_tensor(kGate + ".weight", NVFP4R_I32, {8, 16}, std::vector<int32_t>(128))}), "I32"));
+    REQUIRE(has(refused_checkpoint({f32(kGate + ".weight", {512}, ramp(512))}), "shape [512]"));
+    REQUIRE(has(refused_checkpoint({f32(kGate + ".weight", {2049, 16}, ramp(2049 * 16))}), "2049 experts"));
+    REQUIRE(has(refused_checkpoint({f32(kGate + ".weight", {0, 16}, {})}), "0 experts"));
+    REQUIRE(has(refused_checkpoint({f32(kGate + ".weight", {8, 40}, ramp(320))}),
+                "hidden size 40 is not a multiple of 16"));
+    REQUIRE(has(refused_checkpoint({make_tensor(kGate + ".weight", NVFP4R_I32, {8, 16}, std::vector<int32_t>(128))}),
+                "I32"));
 }
 
 TEST_CASE("D22 a gate of an unknown dtype is refused by name", "[format]") {
@@ -389,7 +392,7 @@ TEST_CASE("B02 a global scale of 0, NaN, infinity, below 0 or beyond inverting i
             for (const float bad : {0.0f, -0.0f, -1.0f, inf, -inf, std::nanf("")}) {
                 std::vector<Tensor> tensors = packed_tensors(kGate, terms_of(1), 0.5f, names);
                 tensors[which] = f32(tensors[which].name, tensors[which].shape, {bad});
-                const std::string text = refused(tensors);
+                const std::string text = refused_checkpoint(tensors);
                 REQUIRE(has(text, tensors[which].name));
                 REQUIRE(has(text, "positive and finite"));
             }
@@ -397,7 +400,7 @@ TEST_CASE("B02 a global scale of 0, NaN, infinity, below 0 or beyond inverting i
     }
     std::vector<Tensor> tensors = packed_tensors(kGate, terms_of(1), 0.0f, PackedNames::kCompressedTensors);
     tensors[2] = f32(tensors[2].name, {1}, {1e-45f});
-    REQUIRE(has(refused(tensors), "positive and finite"));
+    REQUIRE(has(refused_checkpoint(tensors), "positive and finite"));
 }
 
 TEST_CASE("B07 a packed gate without its global scale is refused by name", "[format]") {
@@ -405,10 +408,10 @@ TEST_CASE("B07 a packed gate without its global scale is refused by name", "[for
         std::vector<Tensor> tensors = packed_tensors(kGate, terms_of(1), 0.0f, names);
         const std::string missing = tensors.back().name;
         tensors.pop_back();
-        REQUIRE(has(refused(tensors), "no tensor \"" + missing + "\""));
+        REQUIRE(has(refused_checkpoint(tensors), "no tensor \"" + missing + "\""));
         tensors = packed_tensors(kGate, terms_of(1), 0.0f, names);
         tensors.erase(tensors.begin() + 1);
-        REQUIRE(has(refused(tensors), "no tensor \"" + kGate + ".weight_scale\""));
+        REQUIRE(has(refused_checkpoint(tensors), "no tensor \"" + kGate + ".weight_scale\""));
     }
 }
 
@@ -424,10 +427,10 @@ TEST_CASE("B10 a NaN block scale is refused with its place, or repaired by optio
     for (const uint8_t nan : {uint8_t{0x7f}, uint8_t{0xff}}) {
         scales[5 * 4 + 2] = nan;
         tensors[1] = replaced(tensors[1], scales);
-        const std::string text = refused(tensors);
+        const std::string text = refused_checkpoint(tensors);
         REQUIRE(has(text, kGate + ".weight_scale"));
         REQUIRE(has(text, "at expert 5, block 2"));
-        nvfp4r_gate_options repair = kDefault;
+        nvfp4r_gate_options repair = kCheckpointDefault;
         repair.repair_nan_scales = 1;
         const Gate gate = loaded(tensors, repair);
         REQUIRE(gate.terms[0].scales[5 * 4 + 2] == 0);
@@ -435,7 +438,7 @@ TEST_CASE("B10 a NaN block scale is refused with its place, or repaired by optio
     }
     scales[5 * 4 + 2] = 0xb8;
     tensors[1] = replaced(tensors[1], scales);
-    REQUIRE(has(refused(tensors), "negative block scale"));
+    REQUIRE(has(refused_checkpoint(tensors), "negative block scale"));
 }
 
 TEST_CASE("B22 packed shapes are checked: codes [E, K/2], scales [E, K/16], both by type", "[format]") {
@@ -443,7 +446,7 @@ TEST_CASE("B22 packed shapes are checked: codes [E, K/2], scales [E, K/16], both
     const auto with = [&](size_t which, Tensor tensor) {
         std::vector<Tensor> tensors = good;
         tensors[which] = std::move(tensor);
-        return refused(tensors);
+        return refused_checkpoint(tensors);
     };
     const std::vector<uint8_t> scales(good[1].bytes.begin(), good[1].bytes.end());
     REQUIRE(has(with(1, make_tensor(good[1].name, NVFP4R_F8_E4M3, {4, 8}, scales)), "[8, 4] is needed"));
@@ -453,7 +456,7 @@ TEST_CASE("B22 packed shapes are checked: codes [E, K/2], scales [E, K/16], both
     REQUIRE(has(with(2, bf16(good[2].name, {}, {1.0f})), "one F32 value"));
     Tensor codes = packed_tensors(kGate, terms_of(1), 0.0f, PackedNames::kCompressedTensors)[0];
     codes.type = NVFP4R_F8_E4M3;
-    REQUIRE(has(refused({codes}), "packed codes are U8"));
+    REQUIRE(has(refused_checkpoint({codes}), "packed codes are U8"));
 }
 
 TEST_CASE("Several terms of a packed gate are written, listed and read under both namings", "[format]") {
@@ -466,7 +469,7 @@ TEST_CASE("Several terms of a packed gate are written, listed and read under bot
             REQUIRE(entries.size() == 1);
             REQUIRE(entries[0].terms == count);
             REQUIRE(entries[0].hidden == 64);
-            const Gate gate = load_gate(scratch.folder(), 3, kDefault);
+            const Gate gate = load_gate(scratch.folder(), 3, kCheckpointDefault);
             REQUIRE(gate.terms.size() == count);
             for (uint32_t t = 0; t < count; ++t) {
                 REQUIRE(gate.terms[t].codes == terms[t].codes);

@@ -17,7 +17,7 @@ nvfp4r_settings read(const std::string& text) {
     return settings_from_config(scratch.folder());
 }
 
-std::string refused(const std::string& text) {
+std::string refused_config(const std::string& text) {
     return refusal([&] { read(text); });
 }
 
@@ -41,13 +41,13 @@ TEST_CASE("D07 null means absent and an unknown scoring function is refused", "[
     REQUIRE(s.groups_kept == 0);
     REQUIRE(s.routed_scaling == 1.0f);
     REQUIRE(read(with(R"(,"model_type":"kimi_k2","n_group":1,"topk_group":1)")).groups == 0);
-    REQUIRE(has(refused(with(R"(,"model_type":"kimi_k2","scoring_func":"tanh")")), "scoring function \"tanh\""));
-    REQUIRE(has(refused(with(R"(,"scoring_func":"sigmoid","topk_method":"magic")")), "topk_method \"magic\""));
+    REQUIRE(has(refused_config(with(R"(,"model_type":"kimi_k2","scoring_func":"tanh")")), "scoring function \"tanh\""));
+    REQUIRE(has(refused_config(with(R"(,"scoring_func":"sigmoid","topk_method":"magic")")), "topk_method \"magic\""));
 }
 
 TEST_CASE("D07 the score is never guessed from an unknown model name", "[format]") {
-    REQUIRE(has(refused(with(R"(,"model_type":"brand_new")")), "model_type \"brand_new\" is unknown"));
-    REQUIRE(has(refused(with("")), "--score"));
+    REQUIRE(has(refused_config(with(R"(,"model_type":"brand_new")")), "model_type \"brand_new\" is unknown"));
+    REQUIRE(has(refused_config(with("")), "--score"));
     REQUIRE(read(with(R"(,"model_type":"brand_new","scoring_func":"softmax")")).score == NVFP4R_SCORE_SOFTMAX);
 }
 
@@ -98,16 +98,16 @@ TEST_CASE("LongCat's zero experts are experts of the router", "[format]") {
 
 TEST_CASE("Values of the wrong kind and missing ones are refused by key", "[format]") {
     const std::string type = R"(,"model_type":"qwen3_moe")";
-    REQUIRE(has(refused(R"({"model_type":"qwen3_moe"})"), "all three are needed"));
-    REQUIRE(has(refused(R"({"model_type":"qwen3_moe","num_experts":"many"})"), "num_experts is \"many\""));
-    REQUIRE(has(refused(R"({"model_type":"qwen3_moe","num_experts":-4})"), "num_experts is -4"));
-    REQUIRE(has(refused(R"({"model_type":"qwen3_moe","num_experts":4.5})"), "num_experts is 4.5"));
-    REQUIRE(has(refused(R"({"model_type":"qwen3_moe","num_experts":18446744073709551615})"), "num_experts"));
-    REQUIRE(has(refused(with(type + R"(,"routed_scaling_factor":"2.5")")), "routed_scaling_factor"));
-    REQUIRE(has(refused(with(type + R"(,"routed_scaling_factor":1e300)")), "finite"));
-    REQUIRE(has(refused(with(type + R"(,"norm_topk_prob":1)")), "true or false"));
-    REQUIRE(has(refused(with(type + R"(,"gate_temp":2.0)")), "gate_temp"));
-    REQUIRE(has(refused("{"), "config.json"));
+    REQUIRE(has(refused_config(R"({"model_type":"qwen3_moe"})"), "all three are needed"));
+    REQUIRE(has(refused_config(R"({"model_type":"qwen3_moe","num_experts":"many"})"), "num_experts is \"many\""));
+    REQUIRE(has(refused_config(R"({"model_type":"qwen3_moe","num_experts":-4})"), "num_experts is -4"));
+    REQUIRE(has(refused_config(R"({"model_type":"qwen3_moe","num_experts":4.5})"), "num_experts is 4.5"));
+    REQUIRE(has(refused_config(R"({"model_type":"qwen3_moe","num_experts":18446744073709551615})"), "num_experts"));
+    REQUIRE(has(refused_config(with(type + R"(,"routed_scaling_factor":"2.5")")), "routed_scaling_factor"));
+    REQUIRE(has(refused_config(with(type + R"(,"routed_scaling_factor":1e300)")), "finite"));
+    REQUIRE(has(refused_config(with(type + R"(,"norm_topk_prob":1)")), "true or false"));
+    REQUIRE(has(refused_config(with(type + R"(,"gate_temp":2.0)")), "gate_temp"));
+    REQUIRE(has(refused_config("{"), "config.json"));
     const Scratch empty;
     REQUIRE(has(refusal([&] { settings_from_config(empty.folder()); }), "cannot open"));
 }

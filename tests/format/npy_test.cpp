@@ -22,12 +22,12 @@ std::string header(const char* descr, const char* shape, const char* order = "Fa
     return fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}", descr, order, shape);
 }
 
-Tensor parse(const std::string& bytes, nvfp4r_dtype raw = NVFP4R_DTYPE_UNSET) {
+Tensor parsed_npy(const std::string& bytes, nvfp4r_dtype raw = NVFP4R_DTYPE_UNSET) {
     return parse_npy(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), nullptr, "f", raw);
 }
 
-std::string refused(const std::string& bytes, nvfp4r_dtype raw = NVFP4R_DTYPE_UNSET) {
-    return refusal([&] { parse(bytes, raw); });
+std::string refused_npy(const std::string& bytes, nvfp4r_dtype raw = NVFP4R_DTYPE_UNSET) {
+    return refusal([&] { parsed_npy(bytes, raw); });
 }
 
 /// One zip member, deflated, as numpy.savez_compressed writes it.
@@ -62,18 +62,18 @@ uint32_t crc_of(const std::string& text) {
 TEST_CASE("D25 npy versions 1, 2 and 3 are read, others refused", "[format]") {
     const std::string data(24, '\1');
     for (const int version : {1, 2, 3}) {
-        const Tensor tensor = parse(npy(header("<f4", "(2, 3)"), data, version));
+        const Tensor tensor = parsed_npy(npy(header("<f4", "(2, 3)"), data, version));
         REQUIRE(tensor.type == NVFP4R_F32);
         REQUIRE(tensor.shape == std::vector<uint64_t>{2, 3});
         REQUIRE(tensor.bytes.size() == 24);
     }
-    REQUIRE(has(refused(npy(header("<f4", "(2, 3)"), data, 4)), "npy version 4.0"));
+    REQUIRE(has(refused_npy(npy(header("<f4", "(2, 3)"), data, 4)), "npy version 4.0"));
 }
 
 TEST_CASE("D26 every dtype is accepted or refused with both dtypes named", "[format]") {
     const std::string data(8, '\0');
     const auto type = [&](const char* descr, const char* shape, nvfp4r_dtype raw = NVFP4R_DTYPE_UNSET) {
-        return parse(npy(header(descr, shape), data), raw).type;
+        return parsed_npy(npy(header(descr, shape), data), raw).type;
     };
     REQUIRE(type("<f4", "(2,)") == NVFP4R_F32);
     REQUIRE(type("<f2", "(4,)") == NVFP4R_F16);
@@ -85,41 +85,41 @@ TEST_CASE("D26 every dtype is accepted or refused with both dtypes named", "[for
     REQUIRE(type("|V2", "(4,)", NVFP4R_BF16) == NVFP4R_BF16);
     REQUIRE(type("|V1", "(8,)", NVFP4R_F8_E4M3) == NVFP4R_F8_E4M3);
     for (const char* descr : {"<f8", ">f4", "|V2", "|V1", "<c8", "|O", "<U4", "<u4", "|i1"}) {
-        const std::string text = refused(npy(header(descr, "(1,)"), data));
+        const std::string text = refused_npy(npy(header(descr, "(1,)"), data));
         REQUIRE(has(text, std::string("dtype ") + descr));
         REQUIRE(has(text, "<f4 F32"));
     }
-    REQUIRE(has(refused(npy(header(">f4", "(2,)"), data)), "big-endian: save it as <f4"));
-    REQUIRE(has(refused(npy(header("<f8", "(1,)"), data)), "float64"));
-    REQUIRE(has(refused(npy(header("|V2", "(4,)"), data)), "only when the caller says BF16"));
-    REQUIRE(
-        has(refused(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", data)), "structured"));
+    REQUIRE(has(refused_npy(npy(header(">f4", "(2,)"), data)), "big-endian: save it as <f4"));
+    REQUIRE(has(refused_npy(npy(header("<f8", "(1,)"), data)), "float64"));
+    REQUIRE(has(refused_npy(npy(header("|V2", "(4,)"), data)), "only when the caller says BF16"));
+    REQUIRE(has(refused_npy(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", data)),
+                "structured"));
 }
 
 TEST_CASE("Fortran order is refused by name, but one dimension has no order", "[format]") {
     const std::string data(16, '\0');
-    REQUIRE(has(refused(npy(header("<f4", "(2, 2)", "True"), data)), "Fortran order"));
-    REQUIRE(parse(npy(header("<f4", "(4,)", "True"), data)).shape == std::vector<uint64_t>{4});
+    REQUIRE(has(refused_npy(npy(header("<f4", "(2, 2)", "True"), data)), "Fortran order"));
+    REQUIRE(parsed_npy(npy(header("<f4", "(4,)", "True"), data)).shape == std::vector<uint64_t>{4});
 }
 
 TEST_CASE("npy shapes that lie are refused", "[format]") {
     const std::string data(16, '\0');
-    REQUIRE(parse(npy(header("<f4", "()"), data.substr(0, 4))).shape.empty());
-    REQUIRE(parse(npy(header("<f4", "(0, 5)"), "")).bytes.empty());
-    REQUIRE(has(refused(npy(header("<f4", "(5,)"), data)), "needs 5 values of 4 bytes, file has 16"));
-    REQUIRE(has(refused(npy(header("<f4", "(3,)"), data)), "file has 16"));
-    REQUIRE(refused(npy(header("<f4", "(4611686018427387904,)"), data)) != "");
-    REQUIRE(has(refused(npy(header("<f4", "(4294967296, 4294967296)"), data)), "2^60"));
-    REQUIRE(refused(npy(header("<f4", "(-4,)"), data)) != "");
-    REQUIRE(refused(npy(header("<f4", "(4.0,)"), data)) != "");
-    REQUIRE(has(refused(npy("{'descr': '<f4', 'shape': (4,), }", data)), "are needed"));
-    REQUIRE(
-        has(refused(npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", data)), "twice"));
-    REQUIRE(has(refused(npy("{'x': 1}", data)), "unknown key"));
+    REQUIRE(parsed_npy(npy(header("<f4", "()"), data.substr(0, 4))).shape.empty());
+    REQUIRE(parsed_npy(npy(header("<f4", "(0, 5)"), "")).bytes.empty());
+    REQUIRE(has(refused_npy(npy(header("<f4", "(5,)"), data)), "needs 5 values of 4 bytes, file has 16"));
+    REQUIRE(has(refused_npy(npy(header("<f4", "(3,)"), data)), "file has 16"));
+    REQUIRE(refused_npy(npy(header("<f4", "(4611686018427387904,)"), data)) != "");
+    REQUIRE(has(refused_npy(npy(header("<f4", "(4294967296, 4294967296)"), data)), "2^60"));
+    REQUIRE(refused_npy(npy(header("<f4", "(-4,)"), data)) != "");
+    REQUIRE(refused_npy(npy(header("<f4", "(4.0,)"), data)) != "");
+    REQUIRE(has(refused_npy(npy("{'descr': '<f4', 'shape': (4,), }", data)), "are needed"));
+    REQUIRE(has(refused_npy(npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", data)),
+                "twice"));
+    REQUIRE(has(refused_npy(npy("{'x': 1}", data)), "unknown key"));
     std::string cut = npy(header("<f4", "(4,)"), data, 2);
-    for (size_t length = 0; length < cut.size(); ++length) REQUIRE(refused(cut.substr(0, length)) != "");
+    for (size_t length = 0; length < cut.size(); ++length) REQUIRE(refused_npy(cut.substr(0, length)) != "");
     cut.replace(8, 4, little_endian(0xffffffff, 4));
-    REQUIRE(has(refused(cut), "file has"));
+    REQUIRE(has(refused_npy(cut), "file has"));
 }
 
 TEST_CASE("npy files are written and read back for every type", "[format]") {
@@ -202,7 +202,7 @@ TEST_CASE("Mutated npy and npz files are read or refused, never worse", "[format
             scratch.write("m.npz", bytes);
             text = refusal([&] { read_npz(scratch / "m.npz", NVFP4R_BF16); });
         } else {
-            text = refused(bytes, NVFP4R_BF16);
+            text = refused_npy(bytes, NVFP4R_BF16);
         }
         accepted += text.empty() ? 1 : 0;
     }

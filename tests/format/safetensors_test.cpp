@@ -11,12 +11,12 @@ using namespace nvfp4r::test;
 
 namespace {
 
-SafetensorsHeader parse(const std::string& bytes) {
+SafetensorsHeader parsed_header(const std::string& bytes) {
     return parse_safetensors(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), "f");
 }
 
-std::string refused(std::string_view header, size_t data_bytes) {
-    return refusal([&] { parse(safetensors_bytes(header, data_bytes)); });
+std::string refused_safetensors(std::string_view header, size_t data_bytes) {
+    return refusal([&] { parsed_header(safetensors_bytes(header, data_bytes)); });
 }
 
 const char* const kTwo = R"({"__metadata__":{"format":"pt"},"b":{"dtype":"U8","shape":[2],"data_offsets":[8,10]},)"
@@ -25,7 +25,7 @@ const char* const kTwo = R"({"__metadata__":{"format":"pt"},"b":{"dtype":"U8","s
 }  // namespace
 
 TEST_CASE("A safetensors header is read: keys in any order, metadata, offsets from the file's start", "[format]") {
-    const SafetensorsHeader header = parse(safetensors_bytes(kTwo, 10));
+    const SafetensorsHeader header = parsed_header(safetensors_bytes(kTwo, 10));
     REQUIRE(header.metadata.at("format") == "pt");
     REQUIRE(header.tensors.size() == 2);
     REQUIRE(header.tensors[0].name == "a");
@@ -35,10 +35,10 @@ TEST_CASE("A safetensors header is read: keys in any order, metadata, offsets fr
 }
 
 TEST_CASE("Scalars, empty tensors, escapes and padding in a safetensors header are legal", "[format]") {
-    const SafetensorsHeader header =
-        parse(safetensors_bytes(R"({"\u00e9\ud83d\ude00\n":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
-                                "\n\t\"e\" : {\"data_offsets\" : [4, 4], \"shape\":[0, 64], \"dtype\":\"BF16\"}}    ",
-                                4));
+    const SafetensorsHeader header = parsed_header(
+        safetensors_bytes(R"({"\u00e9\ud83d\ude00\n":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
+                          "\n\t\"e\" : {\"data_offsets\" : [4, 4], \"shape\":[0, 64], \"dtype\":\"BF16\"}}    ",
+                          4));
     REQUIRE(header.tensors[0].name == "\xc3\xa9\xf0\x9f\x98\x80\n");
     REQUIRE(header.tensors[0].shape.empty());
     REQUIRE(header.tensors[1].shape == std::vector<uint64_t>{0, 64});
@@ -46,24 +46,26 @@ TEST_CASE("Scalars, empty tensors, escapes and padding in a safetensors header a
 
 TEST_CASE("D17 a file cut in the middle of a tensor is refused with the bytes it needs", "[format]") {
     const std::string whole = safetensors_bytes(kTwo, 10);
-    const std::string text = refusal([&] { parse(whole.substr(0, whole.size() - 6)); });
+    const std::string text = refusal([&] { parsed_header(whole.substr(0, whole.size() - 6)); });
     const size_t start = 8 + std::string_view(kTwo).size();
     REQUIRE(has(text, fmt::format("\"a\" needs bytes {}..{}, file has {}", start, start + 8, whole.size() - 6)));
-    for (size_t cut = 0; cut < whole.size(); ++cut) REQUIRE(refusal([&] { parse(whole.substr(0, cut)); }) != "");
+    for (size_t cut = 0; cut < whole.size(); ++cut)
+        REQUIRE(refusal([&] { parsed_header(whole.substr(0, cut)); }) != "");
 }
 
 TEST_CASE("D19 header lengths: large ones are read, 0, the file's size and 2^60 are refused", "[format]") {
     for (const size_t length : {size_t{100'001}, size_t{3'000'000}}) {
         std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
         header.append(length - header.size(), ' ');
-        REQUIRE(parse(safetensors_bytes(header, 1)).tensors.size() == 1);
+        REQUIRE(parsed_header(safetensors_bytes(header, 1)).tensors.size() == 1);
     }
-    REQUIRE(has(refusal([] { parse(little_endian(0, 8) + "{}"); }), "header length 0"));
+    REQUIRE(has(refusal([] { parsed_header(little_endian(0, 8) + "{}"); }), "header length 0"));
     const std::string body = "{}      ";
-    REQUIRE(has(refusal([&] { parse(little_endian(8 + body.size(), 8) + body); }), "needs bytes 8..24, file has 16"));
-    REQUIRE(has(refusal([&] { parse(little_endian(100'000'001, 8) + body); }), "is above 100000000"));
-    REQUIRE(has(refusal([&] { parse(little_endian(uint64_t{1} << 60, 8) + body); }), "is above"));
-    REQUIRE(has(refusal([&] { parse(little_endian(~uint64_t{0}, 8) + body); }), "is above"));
+    REQUIRE(has(refusal([&] { parsed_header(little_endian(8 + body.size(), 8) + body); }),
+                "needs bytes 8..24, file has 16"));
+    REQUIRE(has(refusal([&] { parsed_header(little_endian(100'000'001, 8) + body); }), "is above 100000000"));
+    REQUIRE(has(refusal([&] { parsed_header(little_endian(uint64_t{1} << 60, 8) + body); }), "is above"));
+    REQUIRE(has(refusal([&] { parsed_header(little_endian(~uint64_t{0}, 8) + body); }), "is above"));
 }
 
 TEST_CASE("D20 overlapping data_offsets, gaps and bytes after the last tensor are refused", "[format]") {
@@ -72,13 +74,13 @@ TEST_CASE("D20 overlapping data_offsets, gaps and bytes after the last tensor ar
                            R"("b":{{"dtype":"U8","shape":[4],"data_offsets":{}}}}})",
                            first, second);
     };
-    REQUIRE(refused(two("[0,4]", "[4,8]"), 8) == "");
-    REQUIRE(refused(two("[4,8]", "[0,4]"), 8) == "");
-    REQUIRE(has(refused(two("[0,4]", "[0,4]"), 4), "\"a\" and \"b\" overlap"));
-    REQUIRE(has(refused(two("[0,4]", "[3,7]"), 7), "overlap"));
-    REQUIRE(has(refused(two("[0,4]", "[5,9]"), 9), "no tensor owns data bytes [4, 5)"));
-    REQUIRE(has(refused(two("[1,5]", "[5,9]"), 9), "no tensor owns data bytes [0, 1)"));
-    REQUIRE(has(refused(two("[0,4]", "[4,8]"), 9), "1 bytes after the last tensor"));
+    REQUIRE(refused_safetensors(two("[0,4]", "[4,8]"), 8) == "");
+    REQUIRE(refused_safetensors(two("[4,8]", "[0,4]"), 8) == "");
+    REQUIRE(has(refused_safetensors(two("[0,4]", "[0,4]"), 4), "\"a\" and \"b\" overlap"));
+    REQUIRE(has(refused_safetensors(two("[0,4]", "[3,7]"), 7), "overlap"));
+    REQUIRE(has(refused_safetensors(two("[0,4]", "[5,9]"), 9), "no tensor owns data bytes [4, 5)"));
+    REQUIRE(has(refused_safetensors(two("[1,5]", "[5,9]"), 9), "no tensor owns data bytes [0, 1)"));
+    REQUIRE(has(refused_safetensors(two("[0,4]", "[4,8]"), 9), "1 bytes after the last tensor"));
 }
 
 TEST_CASE("D22 a dtype that is not taken is refused by name when it is asked for, others in the file stay readable",
@@ -96,14 +98,17 @@ TEST_CASE("D22 a dtype that is not taken is refused by name when it is asked for
     REQUIRE(has(refusal([&] { file.tensor("d"); }), "dtype F64"));
     REQUIRE(file.tensor("m").type == NVFP4R_U8);
     // A known dtype is never read at another size.
-    REQUIRE(has(refused(R"({"w":{"dtype":"F4","shape":[8,64],"data_offsets":[0,512]}})", 512), "needs 256 bytes"));
-    REQUIRE(has(refused(R"({"w":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1), "F4 [3]"));
-    REQUIRE(has(refused(R"({"w":{"dtype":"F8_E8M0","shape":[3],"data_offsets":[0,6]}})", 6), "needs 3 bytes"));
+    REQUIRE(has(refused_safetensors(R"({"w":{"dtype":"F4","shape":[8,64],"data_offsets":[0,512]}})", 512),
+                "needs 256 bytes"));
+    REQUIRE(has(refused_safetensors(R"({"w":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})", 1), "F4 [3]"));
+    REQUIRE(
+        has(refused_safetensors(R"({"w":{"dtype":"F8_E8M0","shape":[3],"data_offsets":[0,6]}})", 6), "needs 3 bytes"));
 }
 
 TEST_CASE("D23 numbers that lie are refused: overflow, negative, fractions, backwards", "[format]") {
     const auto with = [](const char* shape, const char* offsets) {
-        return refused(fmt::format(R"({{"a":{{"dtype":"F32","shape":{},"data_offsets":{}}}}})", shape, offsets), 16);
+        return refused_safetensors(
+            fmt::format(R"({{"a":{{"dtype":"F32","shape":{},"data_offsets":{}}}}})", shape, offsets), 16);
     };
     REQUIRE(with("[4]", "[0,16]") == "");
     REQUIRE(has(with("[4294967296,4294967296]", "[0,16]"), "more than 2^60 elements"));
@@ -130,29 +135,32 @@ TEST_CASE("D23 numbers that lie are refused: overflow, negative, fractions, back
 
 TEST_CASE("D23 structure that lies is refused: duplicates, metadata, nesting, encodings", "[format]") {
     const std::string a = R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
-    REQUIRE(has(refused("{" + a + "," + a + "}", 1), "\"a\" appears twice"));
-    REQUIRE(has(refused(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1), "appears twice"));
-    REQUIRE(has(refused(R"({"__metadata__":{"k":"1","k":"2"}})", 0), "metadata key \"k\" appears twice"));
-    REQUIRE(has(refused(R"({"__metadata__":[]})", 0), "not an object"));
-    REQUIRE(has(refused(R"({"__metadata__":{"k":1}})", 0), "a string expected"));
-    REQUIRE(has(refused(R"({"a":{"shape":[1],"data_offsets":[0,1]}})", 1), "no dtype"));
-    REQUIRE(has(refused(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", 1), "no shape"));
-    REQUIRE(has(refused(R"({"a":{"dtype":"U8","shape":[1]}})", 0), "no data_offsets"));
-    REQUIRE(has(refused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":{}}})", 1), "unknown key \"x\""));
-    REQUIRE(has(refused("{\"\xff\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1), "not UTF-8"));
-    REQUIRE(has(refused("{\"\xc0\xaf\":{}}", 0), "not UTF-8"));
-    REQUIRE(has(refused("{\"\xed\xa0\x80\":{}}", 0), "not UTF-8"));
-    REQUIRE(has(refused(R"({"\ud800":{}})", 0), "surrogate"));
-    REQUIRE(has(refused(R"({"\q":{}})", 0), "escape"));
-    REQUIRE(has(refused(R"({"a)", 0), "without an end"));
-    REQUIRE(has(refused(" {}", 0), "must begin"));
-    REQUIRE(has(refused("[]", 0), "must begin"));
-    REQUIRE(has(refused("{}x", 0), "after the closing"));
-    REQUIRE(refused(std::string("{}\0", 3), 0) != "");
-    REQUIRE(refused("{" + a + ",}", 1) != "");
+    REQUIRE(has(refused_safetensors("{" + a + "," + a + "}", 1), "\"a\" appears twice"));
+    REQUIRE(has(refused_safetensors(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
+                "appears twice"));
+    REQUIRE(has(refused_safetensors(R"({"__metadata__":{"k":"1","k":"2"}})", 0), "metadata key \"k\" appears twice"));
+    REQUIRE(has(refused_safetensors(R"({"__metadata__":[]})", 0), "not an object"));
+    REQUIRE(has(refused_safetensors(R"({"__metadata__":{"k":1}})", 0), "a string expected"));
+    REQUIRE(has(refused_safetensors(R"({"a":{"shape":[1],"data_offsets":[0,1]}})", 1), "no dtype"));
+    REQUIRE(has(refused_safetensors(R"({"a":{"dtype":"U8","data_offsets":[0,1]}})", 1), "no shape"));
+    REQUIRE(has(refused_safetensors(R"({"a":{"dtype":"U8","shape":[1]}})", 0), "no data_offsets"));
+    REQUIRE(has(refused_safetensors(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":{}}})", 1),
+                "unknown key \"x\""));
+    REQUIRE(
+        has(refused_safetensors("{\"\xff\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1), "not UTF-8"));
+    REQUIRE(has(refused_safetensors("{\"\xc0\xaf\":{}}", 0), "not UTF-8"));
+    REQUIRE(has(refused_safetensors("{\"\xed\xa0\x80\":{}}", 0), "not UTF-8"));
+    REQUIRE(has(refused_safetensors(R"({"\ud800":{}})", 0), "surrogate"));
+    REQUIRE(has(refused_safetensors(R"({"\q":{}})", 0), "escape"));
+    REQUIRE(has(refused_safetensors(R"({"a)", 0), "without an end"));
+    REQUIRE(has(refused_safetensors(" {}", 0), "must begin"));
+    REQUIRE(has(refused_safetensors("[]", 0), "must begin"));
+    REQUIRE(has(refused_safetensors("{}x", 0), "after the closing"));
+    REQUIRE(refused_safetensors(std::string("{}\0", 3), 0) != "");
+    REQUIRE(refused_safetensors("{" + a + ",}", 1) != "");
     const std::string deep = "{\"a\":{\"shape\":" + std::string(1'000'000, '[');
-    REQUIRE(refused(deep, 0) != "");
-    REQUIRE(refused("{}", 0) == "");
+    REQUIRE(refused_safetensors(deep, 0) != "");
+    REQUIRE(refused_safetensors("{}", 0) == "");
 }
 
 TEST_CASE("Every type is written and read back, and nothing but the file is left in the folder", "[format]") {
@@ -238,7 +246,7 @@ TEST_CASE("D23 mutated safetensors headers are read or refused, never worse", "[
         // Half of them with a length that fits, so that the parser behind it is reached.
         if (trial % 2 == 0 && bytes.size() > 18) bytes.replace(0, 8, little_endian(bytes.size() - 18, 8));
         SafetensorsHeader header;
-        if (refusal([&] { header = parse(bytes); }) != "") continue;
+        if (refusal([&] { header = parsed_header(bytes); }) != "") continue;
         ++accepted;
         for (const TensorEntry& entry : header.tensors) {
             REQUIRE(entry.begin <= entry.end);

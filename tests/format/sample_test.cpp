@@ -14,7 +14,7 @@ using namespace nvfp4r::test;
 
 namespace {
 
-constexpr nvfp4r_gate_options kDefault = NVFP4R_GATE_OPTIONS_INIT;
+constexpr nvfp4r_gate_options kSampleDefault = NVFP4R_GATE_OPTIONS_INIT;
 
 }  // namespace
 
@@ -49,7 +49,7 @@ TEST_CASE("Every preset's sample reads back: its settings from config.json, its 
         const std::vector<GateEntry> entries = list_gates(scratch.folder());
         REQUIRE(entries.size() == 1);
         REQUIRE(entries[0].layer == static_cast<int32_t>(p.first_moe_layer));
-        const Gate gate = load_gate(scratch.folder(), entries[0].layer, kDefault);
+        const Gate gate = load_gate(scratch.folder(), entries[0].layer, kSampleDefault);
         REQUIRE(gate.experts == p.settings.experts);
         REQUIRE(gate.hidden == p.settings.hidden);
         REQUIRE(gate.weight_type == p.weight_type);
@@ -78,7 +78,7 @@ TEST_CASE("A sample of many layers has shards and an index, and hash tables only
     const std::vector<GateEntry> entries = list_gates(scratch.folder());
     REQUIRE(entries.size() == 5);
     for (const GateEntry& entry : entries) REQUIRE(entry.table.empty() == (entry.layer >= 3));
-    REQUIRE(load_gate(scratch.folder(), 4, kDefault).bias.size() == 256);
+    REQUIRE(load_gate(scratch.folder(), 4, kSampleDefault).bias.size() == 256);
 }
 
 TEST_CASE("Layers of a model whose routers are not in every layer keep its spacing", "[format]") {
@@ -92,7 +92,7 @@ TEST_CASE("Layers of a model whose routers are not in every layer keep its spaci
 TEST_CASE("A sample looks like a gate: uneven experts, outlier channels, logits of a useful size", "[format]") {
     const Scratch scratch;
     write_sample(preset("qwen3-30b"), {.tokens = 64, .layers = 1, .seed = 3}, scratch.folder());
-    const Gate gate = load_gate(scratch.folder(), 0, kDefault);
+    const Gate gate = load_gate(scratch.folder(), 0, kSampleDefault);
     const std::vector<float> x = to_f32(Safetensors(scratch / "hidden.safetensors").tensor("hidden"), "f");
     const uint32_t k = gate.hidden;
     double sum = 0, squares = 0, least_norm = 1e30, largest_norm = 0;
@@ -135,7 +135,7 @@ TEST_CASE("The same seed gives the same bytes, another seed others", "[format]")
     REQUIRE(read_all(a / "model.safetensors") != read_all(c / "model.safetensors"));
     // A layer does not depend on how many others there are.
     write_sample(p, {.tokens = 2, .layers = 1, .seed = 9}, a.folder());
-    REQUIRE(load_gate(a.folder(), 0, kDefault).weight == load_gate(b.folder(), 0, kDefault).weight);
+    REQUIRE(load_gate(a.folder(), 0, kSampleDefault).weight == load_gate(b.folder(), 0, kSampleDefault).weight);
 }
 
 TEST_CASE("A sample is refused where it would mix with other files, and for layers that the model lacks", "[format]") {

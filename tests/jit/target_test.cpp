@@ -7,7 +7,7 @@
 using namespace nvfp4r;
 using Catch::Matchers::Contains;
 
-TEST_CASE("C40 C41 the target follows the compute capability, others are refused by name", "[jit]") {
+TEST_CASE("C38 C40 C41 the target follows the compute capability, others are refused by name", "[jit]") {
     struct Case {
         int major, minor;
         const char* arch;

@@ -42,7 +42,8 @@ struct Shape {
     nvfp4r_precision precision;
     TileWish wish;
 };
-// Both forms of the join, one and several blocks, slices, stages, terms; K with a short last stage and a short last step.
+// Both forms of the join, one and several blocks, slices, stages, terms; K with a short last stage and a short last step;
+// stages of several operand rows, the last of them short; clusters of four and of eight.
 constexpr Shape kShapes[] = {
     {128, 256, 8, NVFP4R_PRECISION_NVFP4, {8, 1, 0, 0}},    {128, 1024, 16, NVFP4R_PRECISION_NVFP4, {16, 1, 0, 1}},
     {128, 1024, 5, NVFP4R_PRECISION_NVFP4, {8, 1, 0, 4}},   {256, 1024, 9, NVFP4R_PRECISION_NVFP4, {8, 2, 0, 2}},
@@ -50,6 +51,8 @@ constexpr Shape kShapes[] = {
     {144, 80, 12, NVFP4R_PRECISION_NVFP4, {16, 1, 0, 0}},   {40, 688, 70, NVFP4R_PRECISION_NVFP4, {64, 1, 0, 2}},
     {256, 512, 10, NVFP4R_PRECISION_NVFP4X2, {8, 1, 0, 1}}, {128, 768, 17, NVFP4R_PRECISION_NVFP4X2, {16, 3, 0, 0}},
     {128, 512, 4, NVFP4R_PRECISION_NVFP4X3, {8, 2, 0, 0}},  {64, 512, 130, NVFP4R_PRECISION_NVFP4, {128, 1, 0, 0}},
+    {128, 1024, 5, NVFP4R_PRECISION_NVFP4, {8, 1, 512, 2}}, {256, 1312, 9, NVFP4R_PRECISION_NVFP4X2, {8, 2, 768, 1}},
+    {128, 2048, 35, NVFP4R_PRECISION_NVFP4, {32, 4, 0, 0}}, {128, 4096, 17, NVFP4R_PRECISION_NVFP4, {16, 8, 0, 1}},
 };
 
 std::vector<float> random_values(size_t count, uint32_t seed) {
@@ -112,6 +115,7 @@ size_t differing_logits(const Shape& s, uint32_t seed) {
     options.device = NVFP4R_DEVICE_SIM;
     options.tokens_per_tile = s.wish.tokens_per_tile;
     options.k_split = s.wish.k_split;
+    options.k_tile = s.wish.k_tile;
     options.stages = s.wish.stages;
     nvfp4r_router* router = nullptr;
     const nvfp4r_status created = nvfp4r_router_create(gate, &settings, &options, &router);
@@ -141,9 +145,9 @@ size_t differing_logits(const Shape& s, uint32_t seed) {
     const sim::GpuConfig gpu = b200();
     const Plan plan = make_plan(settings, TokenForm::Bf16, token_band(s.tokens),
                                 {"B200", 10, 0, gpu.sms, gpu.shared_per_block_optin, gpu.shared_per_sm}, s.wish);
-    const uint32_t stages = ceil_div(s.hidden, stage_k(plan.kernel.gate_form));
-    const std::vector<float> sums =
-        logits_hardware(tokens, w, {ceil_div(stages, plan.kernel.slices) * kStepsPerStage, kStepsPerStage});
+    const uint32_t stages = ceil_div(s.hidden, stage_k(plan.kernel));
+    const uint32_t steps = stage_steps(plan.kernel);
+    const std::vector<float> sums = logits_hardware(tokens, w, {ceil_div(stages, plan.kernel.slices) * steps, steps});
     size_t differing = 0;
     for (size_t i = 0; i < sums.size(); ++i) {
         const float expected = w[0].global_scale * global[i / s.experts] * sums[i];
@@ -154,7 +158,7 @@ size_t differing_logits(const Shape& s, uint32_t seed) {
 
 }  // namespace
 
-TEST_CASE("Blackwell logits are the tensor core's bits in every tile shape", "[kernel][sim]") {
+TEST_CASE("C04 Blackwell logits are the tensor core's bits in every tile shape", "[kernel][sim]") {
     play(b200(), sim::Policy::random, 1);
     for (const Shape& s : kShapes) {
         INFO(s.experts << " experts, K " << s.hidden << ", M " << s.tokens << ", precision " << s.precision);
@@ -165,13 +169,46 @@ TEST_CASE("Blackwell logits are the tensor core's bits in every tile shape", "[k
 TEST_CASE("the Blackwell kernel takes every kind of tokens and precision", "[kernel][sim]") {
     play(b200(), sim::Policy::late, 1);
     for (const nvfp4r_precision precision : {NVFP4R_PRECISION_NVFP4, NVFP4R_PRECISION_BF16})
-        for (const nvfp4r_dtype type : {NVFP4R_F16, NVFP4R_F32, NVFP4R_E2M1}) {
+        for (const nvfp4r_dtype type : {NVFP4R_F16, NVFP4R_F32, NVFP4R_E2M1, NVFP4R_BF16}) {
             if (precision == NVFP4R_PRECISION_BF16 && type == NVFP4R_E2M1) continue;  // refused: a term for a value
             GpuCase c = gpu_case(40, 144, 5, NVFP4R_SCORE_SIGMOID, precision);
             c.hidden_type = type;
             c.tokens = 5;
             require_right(c);
+            c.options.k_tile = precision == NVFP4R_PRECISION_BF16 ? 128 : 512;  // two operand rows
+            require_right(c);
         }
+}
+
+TEST_CASE("the Blackwell kernel takes NVFP4 tokens by TMA and, where rows do not suit it, thread by thread",
+          "[kernel][sim]") {
+    play(b200(), sim::Policy::random, 4);
+    struct Rows {
+        uint32_t hidden, tokens, tile, split;
+        bool by_tma;
+    };
+    // Short last tiles, rows and steps; masked rows; several stages of a ring; more tokens than a scale atom has.
+    constexpr Rows kRows[] = {{160, 5, 8, 1, true},     {1312, 19, 16, 2, true}, {1024, 9, 8, 1, true},
+                              {512, 130, 128, 1, true}, {144, 5, 8, 1, false},   {1296, 12, 16, 2, false}};
+    for (const Rows& r : kRows) {
+        GpuCase c = gpu_case(40, r.hidden, 5, NVFP4R_SCORE_SIGMOID, NVFP4R_PRECISION_NVFP4);
+        c.hidden_type = NVFP4R_E2M1;
+        c.tokens = r.tokens;
+        c.mask = r.tokens > 9;
+        c.options.tokens_per_tile = r.tile;
+        c.options.k_split = r.split;
+        c.options.stages = 1;
+        const sim::driver::RunTotals before = sim::driver::run_totals();
+        require_right(c);
+        const sim::driver::RunTotals after = sim::driver::run_totals();
+        // A box for each operand row of the one block of experts, and as many for the tokens.
+        const uint64_t boxes = (after.grids - before.grids) * ceil_div(r.tokens, r.tile) * ceil_div(r.hidden, 256);
+        const auto copies = [](const sim::driver::RunTotals& totals) {
+            const auto at = totals.counters.find("operations of TMA load");
+            return at == totals.counters.end() ? 0 : at->second;
+        };
+        CHECK(copies(after) - copies(before) == boxes * (r.by_tma ? 2 : 1));
+    }
 }
 
 TEST_CASE("C58 the Blackwell kernel ends with right results however few CTAs fit", "[kernel][sim]") {

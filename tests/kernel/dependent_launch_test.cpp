@@ -49,6 +49,7 @@ struct Chain {
     nvfp4r_device device;
     uint32_t experts, hidden, top_k, rounds, turns;
     std::vector<int64_t> tokens = {1, 16, 70};
+    bool captured = false;  // into a graph, which is replayed
 };
 
 class Producer {
@@ -110,21 +111,31 @@ std::vector<uint32_t> wrong_rounds(const Chain& c, const TestGpu& gpu, Source so
     nvfp4r_call call = NVFP4R_CALL_INIT;
     call.tokens = tokens;
     call.memory = NVFP4R_MEMORY_DEVICE;
-    call.stream = stream.handle;
     call.hidden_type = NVFP4R_BF16;
     std::vector<uint32_t> set_of(c.rounds);
-    for (uint32_t i = 0; i < c.rounds; ++i) {
-        set_of[i] = source == Source::copy ? i / 2 % kSets : i % kSets;
-        const DeviceBuffer& from = sets[set_of[i]];
-        if (source == Source::copy && i % 2 == 0)
-            check(api, api.cuMemcpyDtoDAsync(x.address(), from.address(), x.bytes(), stream.handle),
-                  "cuMemcpyDtoDAsync");
-        if (source == Source::foreign)
-            producer.copy(x.address(), from.address(), static_cast<uint32_t>(x.bytes() / 4), c.turns, stream.handle);
-        call.hidden = source == Source::own ? from.as<void>() : x.as<void>();
-        call.weights = reinterpret_cast<void*>(weights.address() + i * slots * 4);
-        call.ids = reinterpret_cast<void*>(ids.address() + i * slots * 4);
-        REQUIRE(nvfp4r_route(dependent.get(), &call) == NVFP4R_OK);
+    const auto launch_all = [&](CUstream on) {
+        call.stream = on;
+        for (uint32_t i = 0; i < c.rounds; ++i) {
+            set_of[i] = source == Source::copy ? i / 2 % kSets : i % kSets;
+            const DeviceBuffer& from = sets[set_of[i]];
+            if (source == Source::copy && i % 2 == 0)
+                check(api, api.cuMemcpyDtoDAsync(x.address(), from.address(), x.bytes(), on), "cuMemcpyDtoDAsync");
+            if (source == Source::foreign)
+                producer.copy(x.address(), from.address(), static_cast<uint32_t>(x.bytes() / 4), c.turns, on);
+            call.hidden = source == Source::own ? from.as<void>() : x.as<void>();
+            call.weights = reinterpret_cast<void*>(weights.address() + i * slots * 4);
+            call.ids = reinterpret_cast<void*>(ids.address() + i * slots * 4);
+            REQUIRE(nvfp4r_route(dependent.get(), &call) == NVFP4R_OK);
+        }
+    };
+    if (c.captured) {
+        const CUgraphExec graph = capture(gpu, launch_all);
+        for (uint32_t replay = 0; replay < 2; ++replay)
+            check(api, api.cuGraphLaunch(graph, stream.handle), "cuGraphLaunch");
+        check(api, api.cuStreamSynchronize(stream.handle), "cuStreamSynchronize");
+        check(api, api.cuGraphExecDestroy(graph), "cuGraphExecDestroy");
+    } else {
+        launch_all(stream.handle);
     }
     INFO(sim::driver::last_report());
     REQUIRE(api.cuCtxSynchronize() == CUDA_SUCCESS);
@@ -150,16 +161,16 @@ void check_chains(const Chain& c, const TestGpu& gpu) {
         }
 }
 
-void check_on_gpu(uint32_t rounds) {
+void check_on_gpu(uint32_t rounds, bool captured = false) {
     if (const std::string missing = cuda_missing(); !missing.empty()) {
         WARN("skipped: " << missing);
         return;
     }
     const TestGpu gpu;
     if (gpu.api().simulated)
-        check_chains({NVFP4R_DEVICE_CUDA, 64, 512, 8, 4, 50}, gpu);
+        check_chains({NVFP4R_DEVICE_CUDA, 64, 512, 8, 4, 50, {1, 16, 70}, captured}, gpu);
     else
-        check_chains({NVFP4R_DEVICE_CUDA, 256, 2048, 8, rounds, 5000}, gpu);
+        check_chains({NVFP4R_DEVICE_CUDA, 256, 2048, 8, rounds, 5000, {1, 16, 70}, captured}, gpu);
 }
 
 void check_on_simulator(sim::Policy policy, uint64_t seed, const Chain& chain) {
@@ -169,7 +180,10 @@ void check_on_simulator(sim::Policy policy, uint64_t seed, const Chain& chain) {
     config.seed = seed;
     sim::driver::restart_driver({config});
     check(sim_driver(), sim_driver().cuInit(0), "cuInit");
+    const char* const kWaits = "grid dependency waits";
+    const uint64_t before = sim::driver::run_totals().counters[kWaits];
     check_chains(chain, TestGpu(sim_driver()));
+    CHECK(sim::driver::run_totals().counters[kWaits] > before);  // some launch was there before its predecessor ended
 }
 
 }  // namespace
@@ -177,12 +191,17 @@ void check_on_simulator(sim::Policy policy, uint64_t seed, const Chain& chain) {
 TEST_CASE("C37 A64 launches that depend programmatically on each other stay right", "[kernel][cuda][pdl]") {
     check_on_gpu(300);
 }
+TEST_CASE("C37 A62 captured launches that depend programmatically on each other stay right",
+          "[kernel][cuda][pdl][graph]") {
+    check_on_gpu(100, true);
+}
 TEST_CASE("C37 A64 long chains of dependent launches stay right", "[kernel][cuda][pdl][.long]") {
     check_on_gpu(20000);
 }
 
 TEST_CASE("C37 A64 dependent launches stay right on the simulator", "[kernel][sim]") {
-    check_on_simulator(sim::Policy::random, 1, {NVFP4R_DEVICE_SIM, 32, 256, 4, 3, 20, {1, 16}});
+    for (const bool captured : {false, true})
+        check_on_simulator(sim::Policy::random, 1, {NVFP4R_DEVICE_SIM, 32, 256, 4, 3, 20, {1, 16}, captured});
 }
 TEST_CASE("C37 A64 dependent launches stay right under every scheduling policy", "[kernel][sim][.long]") {
     for (const sim::Policy policy : {sim::Policy::round_robin, sim::Policy::eager, sim::Policy::late,

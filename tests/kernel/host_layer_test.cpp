@@ -45,6 +45,38 @@ TEST_CASE("A61 a launch follows the work before it on the caller's stream", "[ke
     CHECK(call.answer() == wanted);
 }
 
+TEST_CASE("A61 tokens in host memory are this call's, however busy the copy engines are", "[kernel][cuda][host]") {
+    if (skip_without_gpu()) return;
+    const TestGpu gpu;
+    const bool simulated = gpu.api().simulated;
+    const uint32_t experts = simulated ? 16 : 64, hidden = simulated ? 128 : 2048, rounds = simulated ? 4 : 300;
+    const int64_t tokens = simulated ? 20 : 1000;
+    const Router router = make_router(NVFP4R_DEVICE_CUDA, experts, hidden, kTopK);
+    const std::vector<uint16_t> rows[] = {random_rows(tokens, hidden, 1), random_rows(tokens, hidden, 2)};
+    const Answer wanted[] = {route_host(router.get(), rows[0], tokens, kTopK),
+                             route_host(router.get(), rows[1], tokens, kTopK)};
+    CHECK(wanted[0] != wanted[1]);
+    std::jthread busy([&](const std::stop_token& stop) {
+        const TestGpu own;
+        const Stream stream(own.context);
+        const uint64_t bytes = uint64_t{simulated ? 1u : 64u} << 20;
+        const DeviceBuffer to(own.context, bytes);
+        void* from = nullptr;
+        check(own.api(), own.api().cuMemAllocHost(&from, bytes), "cuMemAllocHost");
+        while (!stop.stop_requested()) {
+            for (uint32_t i = 0; i < 8; ++i)
+                check(own.api(), own.api().cuMemcpyHtoDAsync(to.address(), from, bytes, stream.handle),
+                      "cuMemcpyHtoDAsync");
+            check(own.api(), own.api().cuStreamSynchronize(stream.handle), "cuStreamSynchronize");
+        }
+        check(own.api(), own.api().cuMemFreeHost(from), "cuMemFreeHost");
+    });
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < rounds; ++i)
+        wrong += route_host(router.get(), rows[i % 2], tokens, kTopK) != wanted[i % 2];
+    CHECK(wrong == 0);
+}
+
 TEST_CASE("A62 the first call of a router may be captured, and replays use new inputs", "[kernel][cuda][host][graph]") {
     if (skip_without_gpu()) return;
     const TestGpu gpu;

@@ -11,7 +11,8 @@ trap 'rm -rf "$work"' EXIT
 "$build/nvfp4-router" emit --preset deepseek-v4-flash --precision nvfp4 --arch 100a --tokens 3 --with-options \
     --built-in --out "$work/kernels" >/dev/null
 scripts/embed embedded_kernels "$work/kernels" >"$work/kernels.cpp"
-c++ -std=c++20 -Ihost -o "$work/router" "$work/kernels.cpp" "$build"/obj/host/cli/*.o "$build/libnvfp4router.a" -lfmt -lz -ldl
+c++ -std=c++20 -Ihost -o "$work/router" "$work/kernels.cpp" "$build/obj/host/cli/main.o" "$build/obj/commands.a" \
+    "$build/libnvfp4router.a" -lfmt -lz -ldl
 
 export NVFP4R_LIBNVRTC=/nowhere/libnvrtc.so NVFP4R_CACHE_DIR=$work/cache NVFP4R_SIM_ARCH=100a
 route=(route "$work/sample" --layer 3 --hidden "$work/sample/hidden.safetensors" --precision nvfp4 --device sim --check)

@@ -10,9 +10,10 @@ using namespace nvfp4r::test;
 
 namespace {
 
-/// Lets the simulator play one Hopper GPU.
-void play_hopper(uint32_t multiprocessors, sim::Policy policy, uint64_t seed) {
+/// Lets the simulator play one Hopper GPU. `ctas_per_sm`: no more are there at once, however small.
+void play_hopper(uint32_t multiprocessors, sim::Policy policy, uint64_t seed, uint32_t ctas_per_sm = 32) {
     sim::GpuConfig config = sim::GpuConfig::for_sm(90);
+    config.ctas_per_sm = ctas_per_sm;
     config.sms = multiprocessors;
     config.policy = policy;
     config.seed = seed;
@@ -43,14 +44,28 @@ TEST_CASE("the simulator runs the Hopper kernels in every precision and with eve
 }
 
 TEST_CASE("C58 the Hopper kernels end with right results however few CTAs fit", "[kernel][sim]") {
-    // With one multiprocessor the selecting CTAs cannot all wait beside the multiplying ones: tokens are handed over.
-    for (const uint32_t multiprocessors : {1u, 7u})
-        for (uint64_t seed = 1; seed <= 1; ++seed) {
-            play_hopper(multiprocessors, sim::Policy::random, seed);
-            GpuCase c = gpu_case(96, 256, 6);
-            c.tokens = 40;
+    // With one multiprocessor the CTAs that join cannot all wait beside those that multiply: tokens are handed over. No CTA of
+    // the batch kernel has all of 384 experts.
+    for (const uint32_t multiprocessors : {1u, 7u}) {
+        play_hopper(multiprocessors, sim::Policy::random, 1);
+        GpuCase decode = gpu_case(96, 256, 6);
+        decode.tokens = 40;
+        require_right(decode);
+        GpuCase batch = gpu_case(384, 144, 6);
+        batch.tokens = 100;
+        require_right(batch);
+    }
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+        play_hopper(1, sim::Policy::random, seed, 2);
+        for (const uint32_t experts : {32u, 96u}) {  // one warp selects, several do
+            GpuCase c = gpu_case(experts, 256, 4);
+            c.tokens = 16;
             require_right(c);
+            c.options.device = NVFP4R_DEVICE_SIM;
+            INFO("plain, " << experts << " experts");
+            CHECK(run_plain_case(c) == "");
         }
+    }
 }
 
 TEST_CASE("the Hopper batch kernel joins experts and K across CTAs for every kind of tile", "[kernel][sim]") {

@@ -98,7 +98,7 @@ TEST_CASE("every legal problem has a Blackwell plan within the machine's limits"
                     // Blocks and slices cover experts and K, and no slice is empty.
                     const uint32_t groups = plan.producers / kernel.slices;
                     CHECK(groups * kernel.expert_tiles * kMmaExperts >= experts);
-                    const uint32_t k_stages = ceil_div(hidden, stage_k(kernel.gate_form));
+                    const uint32_t k_stages = ceil_div(hidden, stage_k(kernel));
                     CHECK((kernel.slices - 1) * ceil_div(k_stages, kernel.slices) < k_stages);
                 }
 }

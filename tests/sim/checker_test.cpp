@@ -23,7 +23,7 @@ struct Collect : Checker::Sink {
     std::string describe(ActorId actor) override { return "thread " + std::to_string(actor); }
 };
 
-struct Bench {
+struct CheckerBench {
     Collect sink;
     Checker checker{sink};
     std::shared_ptr<Shadow> memory = checker.new_shadow("shared", 4096, false);
@@ -74,7 +74,7 @@ TEST_CASE("a clock knows what it was raised to and what it joined", "[sim][check
 }
 
 TEST_CASE("unordered accesses of two threads race, ordered ones do not", "[sim][check]") {
-    Bench b;
+    CheckerBench b;
     SECTION("write, write") {
         b.write(b.t, 0, 4);
         b.write(b.t + 1, 0, 4);
@@ -136,7 +136,7 @@ TEST_CASE("unordered accesses of two threads race, ordered ones do not", "[sim][
 }
 
 TEST_CASE("unwritten bytes are reported once per place", "[sim][check]") {
-    Bench b;
+    CheckerBench b;
     b.write(b.t, 0, 7);
     b.read(b.t, 0, 7);
     CHECK(b.sink.kinds.empty());
@@ -152,7 +152,7 @@ TEST_CASE("unwritten bytes are reported once per place", "[sim][check]") {
 }
 
 TEST_CASE("C28 a generic write needs a proxy fence before an async access", "[sim][check]") {
-    Bench b;
+    CheckerBench b;
     b.write(b.t, 0, 16);
     SECTION("without a fence") {
         b.pass(b.t, b.t + 1);
@@ -198,7 +198,7 @@ TEST_CASE("C28 a generic write needs a proxy fence before an async access", "[si
 }
 
 TEST_CASE("C05 tensor memory is ordered by commit, wait and tcgen05 fences only", "[sim][check]") {
-    Bench b;
+    CheckerBench b;
     auto tmem = b.checker.new_shadow("tensor memory", 128 * 512 * 4, false);
     const AccessInfo write{Access::write, Proxy::async, Order::weak, nullptr};
     const AccessInfo read{Access::read, Proxy::async, Order::weak, nullptr};
@@ -246,7 +246,7 @@ TEST_CASE("C05 tensor memory is ordered by commit, wait and tcgen05 fences only"
 }
 
 TEST_CASE("a new run lies after everything before it", "[sim][check]") {
-    Bench b;
+    CheckerBench b;
     b.write(b.t, 0, 4);
     b.checker.new_run();
     const ActorId t = b.checker.new_threads(32, {});

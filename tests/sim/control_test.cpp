@@ -53,8 +53,8 @@ TEST_CASE("setp and set: every comparison of integers and of floating point with
 namespace {
 
 /// Runs `entry k(out)` of a module on one CTA; thread t's word is at out + 4 t.
-std::vector<uint32_t> run(const std::string& functions, const std::string& body, uint32_t threads = 32, Dim3 grid = {},
-                          Dim3 cluster = {}) {
+std::vector<uint32_t> run_control(const std::string& functions, const std::string& body, uint32_t threads = 32,
+                                  Dim3 grid = {}, Dim3 cluster = {}) {
     const std::string text =
         ".version 8.8\n.target sm_100a\n.address_size 64\n" + functions +
         "\n.visible .entry k(.param .u64 out) {\n.reg .b64 base, offset; .reg .b32 thread, value, cta; .reg .pred p, "
@@ -88,44 +88,49 @@ std::vector<uint32_t> run(const std::string& functions, const std::string& body,
 }  // namespace
 
 TEST_CASE("mov: halves, bytes, addresses, 128 bits", "[sim]") {
-    CHECK(run("", "{ .reg .b16 a, b; mov.b32 value, 0x11223344; mov.b32 {a, b}, value; mov.b32 value, {b, a}; }")[0] ==
+    CHECK(run_control(
+              "", "{ .reg .b16 a, b; mov.b32 value, 0x11223344; mov.b32 {a, b}, value; mov.b32 value, {b, a}; }")[0] ==
           0x33441122);
-    CHECK(run("",
+    CHECK(run_control(
+              "",
               "{ .reg .b8 a, b, c, d; mov.b32 value, 0x11223344; mov.b32 {a, b, c, d}, value; mov.b32 value, {d, c, b, "
               "a}; }")[0] == 0x44332211);
-    CHECK(run("",
+    CHECK(run_control(
+              "",
               "{ .reg .b128 w; .reg .b64 a, b; mov.b64 a, 5; mov.b64 b, 7; mov.b128 w, {a, b}; mov.b128 {b, a}, w;"
               " cvt.u32.u64 value, a; }")[0] == 7);
     // The first .shared byte lies at 0x400 (measured on H200); the second variable follows with its alignment.
-    CHECK(run(".shared .b8 first[3]; .shared .align 8 .b8 second[8];",
-              "mov.u32 value, second+4; mov.u32 cta, first;")[0] == 0x40c);
-    CHECK(run("", "mov.pred p, %is_explicit_cluster; selp.b32 value, 1, 0, p;")[0] == 0);
-    CHECK(run("", "mov.b32 value, (1 << 4) | WARP_SZ;")[0] == 48);
+    CHECK(run_control(".shared .b8 first[3]; .shared .align 8 .b8 second[8];",
+                      "mov.u32 value, second+4; mov.u32 cta, first;")[0] == 0x40c);
+    CHECK(run_control("", "mov.pred p, %is_explicit_cluster; selp.b32 value, 1, 0, p;")[0] == 0);
+    CHECK(run_control("", "mov.b32 value, (1 << 4) | WARP_SZ;")[0] == 48);
 }
 
 TEST_CASE("setp writes both predicates, the second from the negated comparison", "[sim]") {
-    const auto got = run("",
-                         "{ .reg .pred c; setp.ge.u32 c, thread, 16; setp.lt.and.u32 p|q, thread, 24, c;"
-                         " selp.b32 value, 1, 0, p; @q add.u32 value, value, 2; }");
+    const auto got = run_control("",
+                                 "{ .reg .pred c; setp.ge.u32 c, thread, 16; setp.lt.and.u32 p|q, thread, 24, c;"
+                                 " selp.b32 value, 1, 0, p; @q add.u32 value, value, 2; }");
     for (uint32_t t = 0; t < 32; ++t) CHECK(got[t] == (t < 16 ? 0u : t < 24 ? 1u : 2u));
 }
 
 TEST_CASE("branches: divergence, indexed branches, loops, labels at the end", "[sim]") {
     const auto parity =
-        run("",
-            "and.b32 cta, thread, 1; setp.eq.u32 p, cta, 0; @p bra EVEN; mov.b32 value, 7; bra.uni DONE;"
-            " EVEN: mov.b32 value, 4; DONE: add.u32 value, value, 1;");
+        run_control("",
+                    "and.b32 cta, thread, 1; setp.eq.u32 p, cta, 0; @p bra EVEN; mov.b32 value, 7; bra.uni DONE;"
+                    " EVEN: mov.b32 value, 4; DONE: add.u32 value, value, 1;");
     for (uint32_t t = 0; t < 32; ++t) CHECK(parity[t] == (t % 2 ? 8u : 5u));
-    const auto table = run("",
-                           "T: .branchtargets A, B, C; rem.u32 cta, thread, 3; brx.idx cta, T;"
-                           " A: mov.b32 value, 10; bra E; B: mov.b32 value, 20; bra E; C: mov.b32 value, 30; E:");
+    const auto table =
+        run_control("",
+                    "T: .branchtargets A, B, C; rem.u32 cta, thread, 3; brx.idx cta, T;"
+                    " A: mov.b32 value, 10; bra E; B: mov.b32 value, 20; bra E; C: mov.b32 value, 30; E:");
     for (uint32_t t = 0; t < 32; ++t) CHECK(table[t] == 10 * (t % 3 + 1));
     // Each lane leaves the loop after its own number of rounds.
-    const auto loop = run("",
-                          "mov.u32 cta, thread; L: setp.eq.u32 p, cta, 0; @p bra OUT; add.u32 value, value, cta;"
-                          " sub.u32 cta, cta, 1; bra L; OUT:");
+    const auto loop =
+        run_control("",
+                    "mov.u32 cta, thread; L: setp.eq.u32 p, cta, 0; @p bra OUT; add.u32 value, value, cta;"
+                    " sub.u32 cta, cta, 1; bra L; OUT:");
     for (uint32_t t = 0; t < 32; ++t) CHECK(loop[t] == t * (t + 1) / 2);
-    const auto left = run("", "setp.lt.u32 p, thread, 16; @p exit; mov.b32 value, 9;");
+    const auto left = run_control("", "setp.lt.u32 p, thread, 16; @p exit; mov.b32 value, 9;");
     for (uint32_t t = 0; t < 32; ++t) CHECK(left[t] == (t < 16 ? 0u : 9u));
 }
 
@@ -136,12 +141,13 @@ TEST_CASE("calls: arguments and results by value, nested, under divergence and a
         ".func (.reg .b32 r) sum(.reg .b32 a, .param .align 8 .b8 s[16]) { .reg .b32 x; .param .b32 p0, p1;\n"
         " ld.param.b32 x, [s+12]; add.u32 r, a, x; st.param.b32 [p0], r; call (p1), twice, (p0); ld.param.b32 r, [p1]; "
         "ret; }\n";
-    const auto got = run(functions,
-                         "{ .param .align 8 .b8 s[16]; st.param.b32 [s+12], 100;\n"
-                         "and.b32 cta, thread, 1; setp.eq.u32 p, cta, 0;\n"
-                         "@p call (value), sum, (thread, s); @!p call (value), sum, (5, s); }\n"
-                         "{ .param .b32 a, b; st.param.b32 [a], value; setp.lt.u32 q, thread, 4; mov.b32 value, 1;\n"
-                         " @q call.uni (b), twice, (a); @q ld.param.b32 value, [b]; }");
+    const auto got =
+        run_control(functions,
+                    "{ .param .align 8 .b8 s[16]; st.param.b32 [s+12], 100;\n"
+                    "and.b32 cta, thread, 1; setp.eq.u32 p, cta, 0;\n"
+                    "@p call (value), sum, (thread, s); @!p call (value), sum, (5, s); }\n"
+                    "{ .param .b32 a, b; st.param.b32 [a], value; setp.lt.u32 q, thread, 4; mov.b32 value, 1;\n"
+                    " @q call.uni (b), twice, (a); @q ld.param.b32 value, [b]; }");
     for (uint32_t t = 0; t < 32; ++t) {
         const uint32_t sum = 2 * (100 + (t % 2 ? 5 : t));
         CHECK(got[t] == (t < 4 ? 2 * sum : 1));
@@ -149,7 +155,7 @@ TEST_CASE("calls: arguments and results by value, nested, under divergence and a
 }
 
 TEST_CASE("special registers of threads, CTAs and clusters", "[sim]") {
-    auto lanes = [](const std::string& name) { return run("", "mov.u32 value, " + name + ";"); };
+    auto lanes = [](const std::string& name) { return run_control("", "mov.u32 value, " + name + ";"); };
     CHECK(lanes("%laneid")[5] == 5);
     CHECK(lanes("%lanemask_eq")[5] == 0x20);
     CHECK(lanes("%lanemask_le")[5] == 0x3f);
@@ -164,12 +170,12 @@ TEST_CASE("special registers of threads, CTAs and clusters", "[sim]") {
         "{ .reg .b32 a; mov.u32 value, %cluster_ctarank; mov.u32 a, %clusterid.x; shl.b32 a, a, 8;"
         " or.b32 value, value, a; mov.u32 a, %nclusterid.x; shl.b32 a, a, 16; or.b32 value, value, a;"
         " mov.u32 a, %cluster_nctarank; shl.b32 a, a, 24; or.b32 value, value, a; }";
-    const auto ranks = run("", pack, 32, {6, 1, 1}, {2, 1, 1});
+    const auto ranks = run_control("", pack, 32, {6, 1, 1}, {2, 1, 1});
     for (uint32_t cta = 0; cta < 6; ++cta) CHECK(ranks[cta * 32] == (2u << 24 | 3u << 16 | (cta / 2) << 8 | cta % 2));
-    const auto clock =
-        run("",
-            "{ .reg .b64 a, b; mov.u64 a, %clock64; add.u32 value, value, 1; mov.u64 b, %clock64; sub.u64 b, b, a;"
-            " cvt.u32.u64 value, b; }");
+    const auto clock = run_control(
+        "",
+        "{ .reg .b64 a, b; mov.u64 a, %clock64; add.u32 value, value, 1; mov.u64 b, %clock64; sub.u64 b, b, a;"
+        " cvt.u32.u64 value, b; }");
     CHECK(clock[0] > 0);
 }
 

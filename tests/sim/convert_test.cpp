@@ -9,13 +9,13 @@ using namespace nvfp4r::sim::test;
 
 namespace {
 
-Values floats(std::initializer_list<float> list) {
+Values float_list(std::initializer_list<float> list) {
     Values out;
     for (const float value : list) out.push_back(std::bit_cast<uint32_t>(value));
     return out;
 }
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Every 16-bit pattern's neighbourhood: f32 values on, just below and just above a grid of f16-like midpoints.
 Values probes() {
@@ -65,14 +65,15 @@ TEST_CASE("cvt special values as measured: NaN, relu, satfinite, tf32", "[sim]")
     const Values nan = {0x7fc00123};
     CHECK(evaluate("cvt.rn.satfinite.e4m3x2.f32", "hrr", {nan, nan}) == Values{0x7f7f});
     CHECK(evaluate("cvt.rn.satfinite.e5m2x2.f32", "hrr", {nan, nan}) == Values{0x7f7f});
-    CHECK(evaluate("cvt.rn.satfinite.e2m1x2.f32", "brr", {nan, floats({-0.0f})}) == Values{0x78});
+    CHECK(evaluate("cvt.rn.satfinite.e2m1x2.f32", "brr", {nan, float_list({-0.0f})}) == Values{0x78});
     CHECK(evaluate("cvt.rn.f16.f32", "hr", {nan}) == Values{0x7fff});
-    CHECK(evaluate("cvt.rn.relu.bf16.f32", "hr", {floats({-1.0f, -0.0f, 2.0f})}) == Values{0, 0, 0x4000});
-    CHECK(evaluate("cvt.rn.relu.f16x2.f32", "rrr", {nan, floats({-1.0f})}) == Values{0x7fff0000});
-    CHECK(evaluate("cvt.rn.satfinite.relu.e4m3x2.f32", "hrr", {floats({-5.0f}), floats({-kInf})}) == Values{0});
-    CHECK(evaluate("cvt.rn.satfinite.e4m3x2.f32", "hrr", {floats({0x1p-10f}), floats({0x1.000002p-10f})}) ==
+    CHECK(evaluate("cvt.rn.relu.bf16.f32", "hr", {float_list({-1.0f, -0.0f, 2.0f})}) == Values{0, 0, 0x4000});
+    CHECK(evaluate("cvt.rn.relu.f16x2.f32", "rrr", {nan, float_list({-1.0f})}) == Values{0x7fff0000});
+    CHECK(evaluate("cvt.rn.satfinite.relu.e4m3x2.f32", "hrr", {float_list({-5.0f}), float_list({-kInfinity})}) ==
+          Values{0});
+    CHECK(evaluate("cvt.rn.satfinite.e4m3x2.f32", "hrr", {float_list({0x1p-10f}), float_list({0x1.000002p-10f})}) ==
           Values{0x0001});
-    CHECK(evaluate("cvt.rz.f16.f32", "hr", {floats({1e9f, kInf})}) == Values{0x7bff, 0x7c00});
+    CHECK(evaluate("cvt.rz.f16.f32", "hr", {float_list({1e9f, kInfinity})}) == Values{0x7bff, 0x7c00});
     CHECK(evaluate("cvt.rna.tf32.f32", "rr", {{0x3f801000, 0x3f800fff, 0x7f800001}}) ==
           Values{0x3f802000, 0x3f800000, 0x7f800000});
     CHECK(evaluate("cvt.rn.tf32.f32", "rr", {{0x3f801000, 0x3f803000, 0x7fc00001}}) ==
@@ -85,21 +86,21 @@ TEST_CASE("cvt special values as measured: NaN, relu, satfinite, tf32", "[sim]")
     CHECK(evaluate("cvt.rn.f16x2.e2m1x2", "rb", {{0x7f, 0x81}}) == Values{0x4600c600, 0x80003800});
     CHECK(evaluate("cvt.sat.f32.f32", "rr",
                    {
-                       floats({-1.0f, 0.25f, 9.0f}),
-                   }) == floats({0.0f, 0.25f, 1.0f}));
+                       float_list({-1.0f, 0.25f, 9.0f}),
+                   }) == float_list({0.0f, 0.25f, 1.0f}));
     CHECK(evaluate("cvt.rn.f32.f64", "rd", {{std::bit_cast<uint64_t>(0x1.000001p0), std::bit_cast<uint64_t>(1e300)}}) ==
           Values{0x3f800000, 0x7f800000});
-    CHECK(evaluate("cvt.f64.f32", "dr", {floats({0x1p-149f})}) == Values{std::bit_cast<uint64_t>(0x1p-149)});
+    CHECK(evaluate("cvt.f64.f32", "dr", {float_list({0x1p-149f})}) == Values{std::bit_cast<uint64_t>(0x1p-149)});
     // ue8m0: value 2^(x - 127); .rp rounds up to the next power, what lies above 2^127 saturates to 0xfe.
-    CHECK(evaluate("cvt.rp.satfinite.ue8m0x2.f32", "hrr", {floats({1.5f, 0x1.8p127f}), floats({-2.0f, 0.0f})}) ==
-          Values{0x8080, 0xfe00});
-    CHECK(evaluate("cvt.rz.satfinite.ue8m0x2.f32", "hrr", {floats({1.5f, kInf}), {0x7fc00000, 1}}) ==
+    CHECK(evaluate("cvt.rp.satfinite.ue8m0x2.f32", "hrr",
+                   {float_list({1.5f, 0x1.8p127f}), float_list({-2.0f, 0.0f})}) == Values{0x8080, 0xfe00});
+    CHECK(evaluate("cvt.rz.satfinite.ue8m0x2.f32", "hrr", {float_list({1.5f, kInfinity}), {0x7fc00000, 1}}) ==
           Values{0x7fff, 0xfe00});
     CHECK(evaluate("cvt.rn.bf16x2.ue8m0x2", "rh", {{0x7f80}}) == Values{0x3f804000});
 }
 
 TEST_CASE("cvt between integers and floating point", "[sim]") {
-    const Values f = floats({0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.7f, 3e9f, -3e9f, 1e20f, -1e20f, kInf, 0.0f});
+    const Values f = float_list({0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.7f, 3e9f, -3e9f, 1e20f, -1e20f, kInfinity, 0.0f});
     const struct {
         const char* mode;
         double (*round)(double);
@@ -121,9 +122,9 @@ TEST_CASE("cvt between integers and floating point", "[sim]") {
             return bits_of(static_cast<float>(round(static_cast<double>(as_f32(v[0])))));
         });
     }
-    CHECK(evaluate("cvt.rzi.s64.f32", "dr", {floats({1e30f, -1e30f, -7.9f})}) ==
+    CHECK(evaluate("cvt.rzi.s64.f32", "dr", {float_list({1e30f, -1e30f, -7.9f})}) ==
           Values{0x7fffffffffffffff, 0x8000000000000000, uint64_t(-7)});
-    CHECK(evaluate("cvt.rzi.u64.f32", "dr", {floats({1e30f, -1.0f, 0x1p63f})}) ==
+    CHECK(evaluate("cvt.rzi.u64.f32", "dr", {float_list({1e30f, -1.0f, 0x1p63f})}) ==
           Values{~uint64_t{0}, 0, uint64_t{1} << 63});
     // NaN: 0, or the top bit for 64-bit types.
     CHECK(evaluate("cvt.rzi.s32.f32", "rr", {{0x7fc00000}}) == Values{0});

@@ -9,10 +9,10 @@ using namespace nvfp4r::sim::test;
 
 namespace {
 
-constexpr uint32_t kWords = 256;
+constexpr uint32_t kCopiedWords = 256;
 
-std::vector<uint32_t> counted(uint32_t from) {
-    std::vector<uint32_t> values(kWords);
+std::vector<uint32_t> counted_from(uint32_t from) {
+    std::vector<uint32_t> values(kCopiedWords);
     std::iota(values.begin(), values.end(), from);
     return values;
 }
@@ -26,20 +26,20 @@ struct Copy {
     std::string code;   // by thread 0
     std::string after;  // by all threads
     uint32_t ctas = 1;
-    std::vector<uint32_t> shared, global = std::vector<uint32_t>(kWords);
+    std::vector<uint32_t> shared, global = std::vector<uint32_t>(kCopiedWords);
 
     GridResult run() {
-        EngineKernel kernel(sm, copy_words(true, 0, kWords, 32, "in") + fill_fence + kFirstThread +
+        EngineKernel kernel(sm, copy_words(true, 0, kCopiedWords, 32, "in") + fill_fence + kFirstThread +
                                     "@%p0 bra done;\nld.param.u64 %rd0, [p2];\n" + code + "done:\nbar.sync 0;\n" +
-                                    after + copy_words(false, 1, kWords, 32, "out"));
-        const uint64_t out = kernel.buffer(std::vector<uint32_t>(kWords), "out");
-        const uint64_t data = kernel.buffer(counted(5000), "data");
-        kernel.argument(kernel.buffer(counted(100), "filler"));
+                                    after + copy_words(false, 1, kCopiedWords, 32, "out"));
+        const uint64_t out = kernel.buffer(std::vector<uint32_t>(kCopiedWords), "out");
+        const uint64_t data = kernel.buffer(counted_from(5000), "data");
+        kernel.argument(kernel.buffer(counted_from(100), "filler"));
         kernel.argument(out);
         kernel.argument(data);
         const GridResult result = kernel.launch(32, ctas, ctas);
-        shared = kernel.read<uint32_t>(out, kWords);
-        global = kernel.read<uint32_t>(data, kWords);
+        shared = kernel.read<uint32_t>(out, kCopiedWords);
+        global = kernel.read<uint32_t>(data, kCopiedWords);
         return result;
     }
 };
@@ -61,7 +61,8 @@ TEST_CASE("cp.async.bulk: global to shared", "[sim]") {
     const GridResult run = t.run();
     INFO(run.finding.text);
     REQUIRE(run.ok);
-    for (uint32_t i = 0; i < kWords; ++i) CHECK(t.shared[i] == (i >= 16 && i < 144 ? 5000 + 4 + i - 16 : 100 + i));
+    for (uint32_t i = 0; i < kCopiedWords; ++i)
+        CHECK(t.shared[i] == (i >= 16 && i < 144 ? 5000 + 4 + i - 16 : 100 + i));
 }
 
 TEST_CASE("cp.async.bulk: sizes and addresses are multiples of 16", "[sim]") {
@@ -77,12 +78,12 @@ TEST_CASE("cp.async.bulk: shared to global, and its reductions", "[sim]") {
     Copy store;
     store.code = "mov.u32 %r3, 256;\ncp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], %r3;\n" + wait;
     REQUIRE(store.run().ok);
-    for (uint32_t i = 0; i < kWords; ++i) CHECK(store.global[i] == (i < 64 ? 100 + i : 5000 + i));
+    for (uint32_t i = 0; i < kCopiedWords; ++i) CHECK(store.global[i] == (i < 64 ? 100 + i : 5000 + i));
     Copy add;
     add.code =
         "mov.u32 %r3, 256;\ncp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [%r1], %r3;\n" + wait;
     REQUIRE(add.run().ok);
-    for (uint32_t i = 0; i < kWords; ++i) CHECK(add.global[i] == 5000 + i + (i < 64 ? 100 + i : 0));
+    for (uint32_t i = 0; i < kCopiedWords; ++i) CHECK(add.global[i] == 5000 + i + (i < 64 ? 100 + i : 0));
     Copy masked;
     masked.sm = 100;
     masked.code =
@@ -90,7 +91,7 @@ TEST_CASE("cp.async.bulk: shared to global, and its reductions", "[sim]") {
         "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd0], [%r1], %r3, %h0;\n" +
         wait;
     REQUIRE(masked.run().ok);
-    for (uint32_t i = 0; i < kWords; ++i) CHECK(masked.global[i] == (i < 64 && i % 4 == 0 ? 100 + i : 5000 + i));
+    for (uint32_t i = 0; i < kCopiedWords; ++i) CHECK(masked.global[i] == (i < 64 && i % 4 == 0 ? 100 + i : 5000 + i));
 }
 
 TEST_CASE("cp.async.bulk: a store of generic writes without fence.proxy.async", "[sim]") {
@@ -164,7 +165,7 @@ TEST_CASE("cp.async: sizes, zero fill, groups and mbarrier", "[sim]") {
     const GridResult run = t.run();
     INFO(run.finding.text);
     REQUIRE(run.ok);
-    std::vector<uint32_t> want = counted(100);
+    std::vector<uint32_t> want = counted_from(100);
     for (const uint32_t i : {0u, 1u, 2u, 3u, 8u, 16u}) want[i] = 5000 + i;
     want[9] = 0;
     CHECK(t.shared == want);
@@ -188,7 +189,7 @@ TEST_CASE("st.bulk fills with zeros", "[sim]") {
     t.sm = 100;
     t.code = "mov.u64 %rd5, 64;\nst.bulk.weak.shared::cta [%r1], %rd5, 0;\n";
     REQUIRE(t.run().ok);
-    for (uint32_t i = 0; i < kWords; ++i) CHECK(t.shared[i] == (i < 16 ? 0 : 100 + i));
+    for (uint32_t i = 0; i < kCopiedWords; ++i) CHECK(t.shared[i] == (i < 16 ? 0 : 100 + i));
 }
 
 TEST_CASE("ldmatrix and stmatrix: fragments of 8 x 8 matrices, plain and transposed", "[sim]") {

@@ -38,7 +38,7 @@ struct Case {
     std::function<void(Arguments&)> change;
 };
 
-void run(const DriverApi& api, const std::vector<Case>& cases) {
+void run_copy(const DriverApi& api, const std::vector<Case>& cases) {
     for (const Case& c : cases) {
         Arguments arguments;
         c.change(arguments);
@@ -151,7 +151,7 @@ TEST_CASE("C20 cuTensorMapEncodeTiled accepts and refuses as an H200's driver", 
                              a.swizzle = swizzle;
                          }});
     }
-    run(session.api, cases);
+    run_copy(session.api, cases);
 }
 
 TEST_CASE("sub-byte types of tensor maps on Blackwell", "[sim][driver]") {
@@ -187,7 +187,7 @@ TEST_CASE("sub-byte types of tensor maps on Blackwell", "[sim][driver]") {
          }},
     };
     const SimSession blackwell(gpus({100}));
-    run(blackwell.api, cases);
+    run_copy(blackwell.api, cases);
 }
 
 TEST_CASE("C16 a simulated tensor map is tagged, im2col maps are refused by name", "[sim][driver]") {

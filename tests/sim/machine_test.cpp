@@ -84,7 +84,7 @@ TEST_CASE("a missing barrier is a race under every policy", "[sim]") {
     }
 }
 
-TEST_CASE("C26 an arrive that never comes is a deadlock that names barrier and phase", "[sim]") {
+TEST_CASE("C26 C32 an arrive that never comes is a deadlock that names barrier and phase", "[sim]") {
     Bench bench;
     GridResult result = bench.run(R"(
         mov.u32 %r0, mb;

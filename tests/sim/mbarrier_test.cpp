@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kBarrier = ".shared .align 8 .b8 mb[16];";
 
 /// One thread; the instructions see the barrier's address in %r0 and store %r9 at the end.
-GridResult run(Bench& bench, uint64_t out, const std::string& body) {
+GridResult run_mbarrier(Bench& bench, uint64_t out, const std::string& body) {
     return bench.run("setp.ne.u32 %p39, %tid_x, 0;\n@%p39 bra done;\nmov.u32 %r0, mb;\nmov.u32 %r9, 0;\n" + body +
                          "\nst.global.u32 [%a0], %r9;\ndone:",
                      {}, {out}, kBarrier);
@@ -21,15 +21,15 @@ GridResult run(Bench& bench, uint64_t out, const std::string& body) {
 uint32_t value(const std::string& body) {
     Bench bench;
     const uint64_t out = bench.room(4, "out");
-    GridResult result = run(bench, out, body);
+    GridResult result = run_mbarrier(bench, out, body);
     INFO(result.finding.text);
     REQUIRE(result.ok);
     return bench.read<uint32_t>(out, 1)[0];
 }
 
-FindingKind finding(const std::string& body) {
+FindingKind mbarrier_finding(const std::string& body) {
     Bench bench;
-    GridResult result = run(bench, bench.room(4, "out"), body);
+    GridResult result = run_mbarrier(bench, bench.room(4, "out"), body);
     REQUIRE_FALSE(result.ok);
     return result.finding.kind;
 }
@@ -71,33 +71,34 @@ TEST_CASE("an mbarrier phase needs its arrivals and its bytes, in any order", "[
 }
 
 TEST_CASE("what faults on an H200 is mbarrier misuse by name", "[sim]") {
-    CHECK(finding(kArrive) == FindingKind::mbarrier_misuse);
-    CHECK(finding("mbarrier.init.shared::cta.b64 [%r0], 0;\n") == FindingKind::mbarrier_misuse);
-    CHECK(finding("mbarrier.init.shared::cta.b64 [%r0], 1048576;\n") == FindingKind::mbarrier_misuse);
-    CHECK(finding(kInit3 + "mbarrier.arrive.shared::cta.b64 _, [%r0], 4;\n") == FindingKind::mbarrier_overflow);
-    CHECK(finding(kInit1 + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r0], 16;\n" + kArrive) ==
-          FindingKind::mbarrier_misuse);
-    CHECK(finding(kInit1 + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r0], 1048576;\n") ==
+    CHECK(mbarrier_finding(kArrive) == FindingKind::mbarrier_misuse);
+    CHECK(mbarrier_finding("mbarrier.init.shared::cta.b64 [%r0], 0;\n") == FindingKind::mbarrier_misuse);
+    CHECK(mbarrier_finding("mbarrier.init.shared::cta.b64 [%r0], 1048576;\n") == FindingKind::mbarrier_misuse);
+    CHECK(mbarrier_finding(kInit3 + "mbarrier.arrive.shared::cta.b64 _, [%r0], 4;\n") ==
           FindingKind::mbarrier_overflow);
-    CHECK(finding("mbarrier.arrive.shared::cta.b64 _, [%r0+4];\n") == FindingKind::misaligned);
+    CHECK(mbarrier_finding(kInit1 + "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r0], 16;\n" + kArrive) ==
+          FindingKind::mbarrier_misuse);
+    CHECK(mbarrier_finding(kInit1 + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r0], 1048576;\n") ==
+          FindingKind::mbarrier_overflow);
+    CHECK(mbarrier_finding("mbarrier.arrive.shared::cta.b64 _, [%r0+4];\n") == FindingKind::misaligned);
 }
 
 TEST_CASE("C31 memory of a live mbarrier is not for other uses", "[sim]") {
-    CHECK(finding(kInit1 + "st.shared.u32 [%r0], 0;\n") == FindingKind::mbarrier_misuse);
-    CHECK(finding(kInit1 + kInit1) == FindingKind::mbarrier_misuse);
+    CHECK(mbarrier_finding(kInit1 + "st.shared.u32 [%r0], 0;\n") == FindingKind::mbarrier_misuse);
+    CHECK(mbarrier_finding(kInit1 + kInit1) == FindingKind::mbarrier_misuse);
     CHECK(value(kInit1 +
                 "mbarrier.inval.shared::cta.b64 [%r0];\nst.shared.u32 [%r0], 5;\nld.shared.u32 %r9, [%r0];\n") == 5);
 }
 
 TEST_CASE("a token two phases old is a stale wait", "[sim]") {
-    CHECK(finding(kInit1 + "mbarrier.arrive.shared::cta.b64 %rd1, [%r0];\n" + kArrive +
-                  "mbarrier.test_wait.shared::cta.b64 %p0, [%r0], %rd1;\n") == FindingKind::stale_phase);
+    CHECK(mbarrier_finding(kInit1 + "mbarrier.arrive.shared::cta.b64 %rd1, [%r0];\n" + kArrive +
+                           "mbarrier.test_wait.shared::cta.b64 %p0, [%r0], %rd1;\n") == FindingKind::stale_phase);
 }
 
 TEST_CASE("a parity wait that comes two phases late hangs as a stale wait", "[sim]") {
     const std::string wait = "wait:\nmbarrier.try_wait.parity.shared::cta.b64 %p0, [%r0], 0;\n@!%p0 bra wait;\n";
-    CHECK(finding(kInit1 + kArrive + kArrive + wait) == FindingKind::stale_phase);
-    CHECK(finding(kInit1 + wait) == FindingKind::deadlock);
+    CHECK(mbarrier_finding(kInit1 + kArrive + kArrive + wait) == FindingKind::stale_phase);
+    CHECK(mbarrier_finding(kInit1 + wait) == FindingKind::deadlock);
     CHECK(value(kInit1 + kArrive + wait) == 0);
 }
 

@@ -27,8 +27,8 @@ using K = FindingKind;
 
 const std::string kIdesc = "mov.u32 %idesc, 0x08040480;";
 const std::string kMma = "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16 ";
-const std::string kDealloc = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 128;";
-const std::string kAlloc = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [barriers+48], 128;";
+const std::string kRingDealloc = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 128;";
+const std::string kRingAlloc = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [barriers+48], 128;";
 const std::string kExpect = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%stage_bar], 20480;";
 const std::string kLoadFactors = "[%t], [%at], 2048, [%stage_bar];";
 const std::string kStagingStore = "cp.async.bulk.global.shared::cta.bulk_group [%at], [%staging], 8192;";
@@ -196,47 +196,47 @@ const std::vector<Mutation> kDescriptors = {
 };
 
 const std::vector<Mutation> kTensorMemory = {
-    {"C10 no dealloc", kDealloc, "", {K::tmem_leak}},
+    {"C10 no dealloc", kRingDealloc, "", {K::tmem_leak}},
     {"C10 dealloc before the drain is over",
      "bar.sync 0;  // close",
      "",
      {K::race, K::tmem_unallocated, K::tcgen05_order}},
     {"trap: dealloc of a column alloc did not return",
-     kDealloc,
+     kRingDealloc,
      "add.u32 %tmem, %tmem, 32;\n    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 32;",
      {K::tmem_dealloc_foreign}},
     {"trap: dealloc of another size",
-     kDealloc,
+     kRingDealloc,
      "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 64;",
      {K::tmem_dealloc_foreign}},
     {"trap: dealloc of unallocated columns",
-     kDealloc,
+     kRingDealloc,
      "add.u32 %tmem, %tmem, 256;\n    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %tmem, 128;",
      {K::tmem_dealloc_unallocated}},
-    {"trap: dealloc twice", kDealloc, kDealloc + "\n    " + kDealloc, {K::tmem_dealloc_unallocated}},
+    {"trap: dealloc twice", kRingDealloc, kRingDealloc + "\n    " + kRingDealloc, {K::tmem_dealloc_unallocated}},
     {"C07 alloc of 160 columns",
-     kAlloc,
+     kRingAlloc,
      "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [barriers+48], 160;",
      {K::tmem_alloc}},
     {"alloc of 16 columns",
-     kAlloc,
+     kRingAlloc,
      "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [barriers+48], 16;",
      {K::tmem_alloc}},
     {"alloc that grows",
-     kAlloc,
-     "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [barriers+48], 64;\n    " + kAlloc,
+     kRingAlloc,
+     "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [barriers+48], 64;\n    " + kRingAlloc,
      {K::tmem_alloc}},
     {"trap: alloc after relinquish",
      "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
-     "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n    " + kAlloc,
+     "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n    " + kRingAlloc,
      {K::tmem_alloc_phase}},
     {"alloc of too few columns for the factors",
-     kAlloc,
+     kRingAlloc,
      "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [barriers+48], 64;",
      {K::tmem_unallocated}},
     {"C08 a lane leaves before alloc",
-     kAlloc,
-     "and.b32 %t, %thread, 31;\n    setp.eq.u32 %skip, %t, 31;\n    @%skip exit;\n    " + kAlloc,
+     kRingAlloc,
+     "and.b32 %t, %thread, 31;\n    setp.eq.u32 %skip, %t, 31;\n    @%skip exit;\n    " + kRingAlloc,
      {K::divergence}},
     {"trap: the lanes of another warp", "add.u32 %from, %tmem, %quarter;", "mov.u32 %from, %tmem;", {K::tmem_owner}},
     {"C08 a different column in each lane",

@@ -9,12 +9,12 @@ using namespace nvfp4r::sim;
 
 namespace {
 
-std::string module_of(const std::string& body, const std::string& globals = "") {
+std::string parser_module(const std::string& body, const std::string& globals = "") {
     return ".version 8.8\n.target sm_100a\n.address_size 64\n" + globals + "\n.visible .entry k()\n{\n" + body +
            "\nret;\n}\n";
 }
 
-std::string refusal(const std::string& text) {
+std::string parser_refusal(const std::string& text) {
     try {
         parse_ptx(text);
     } catch (const Error& error) {
@@ -117,7 +117,7 @@ TEST_CASE("PTX variables, initialisers and addresses in initialisers", "[sim]") 
 }
 
 TEST_CASE("PTX operands", "[sim]") {
-    const auto module = parse_ptx(module_of(
+    const auto module = parse_ptx(parser_module(
         ".reg .pred %p<3>; .reg .b32 %r<20>; .reg .b64 %rd<5>; .reg .b32 %f<4>; .reg .b16 a, b; .reg .pred q;\n"
         "@!%p1 add.s32 %r1, %r2, -4; mov.b32 %f1, 0f3F800000;\n"
         "ld.global.v4.b32 {%r1, %r2, _, %r4}, [%rd1+-16];\n"
@@ -161,10 +161,10 @@ TEST_CASE("PTX operands", "[sim]") {
 
 TEST_CASE("PTX names and labels follow the braces", "[sim]") {
     const auto module =
-        parse_ptx(module_of(".reg .b32 x;\n"
-                            "{ .reg .b32 x; .reg .pred p; mov.b32 x, 1; @p bra L; mov.b32 x, 2; L: }\n"
-                            "{ .reg .b32 x; mov.b32 x, 3; L: bra.uni L; bra M; }\n"
-                            "M: mov.b32 x, 4;"));
+        parse_ptx(parser_module(".reg .b32 x;\n"
+                                "{ .reg .b32 x; .reg .pred p; mov.b32 x, 1; @p bra L; mov.b32 x, 2; L: }\n"
+                                "{ .reg .b32 x; mov.b32 x, 3; L: bra.uni L; bra M; }\n"
+                                "M: mov.b32 x, 4;"));
     const Function& k = *module->find("k");
     const std::vector<Statement>& s = k.statements;
     CHECK(s[0].operands[0].reg == 1);
@@ -224,17 +224,19 @@ TEST_CASE("PTX that is wrong is refused with its place", "[sim]") {
     };
     for (const auto& [body, why] : kCases) {
         INFO(body);
-        CHECK_THAT(refusal(module_of(body)), Catch::Contains(why));
+        CHECK_THAT(parser_refusal(parser_module(body)), Catch::Contains(why));
     }
-    CHECK_THAT(refusal(""), Catch::Contains("`.version` is expected"));
-    CHECK_THAT(refusal(".version 8\n"), Catch::Contains("not a version"));
-    CHECK_THAT(refusal(".version 8.0 .target sm_90 .address_size 32"), Catch::Contains("64-bit"));
-    CHECK_THAT(refusal(".version 8.0 .target sm_90 .tex .u32 t;"), Catch::Contains("`.tex` at module scope"));
-    CHECK_THAT(refusal(".version 8.0 .target sm_90 .global .b8 a[4] = {1,2,3,4,5};"),
+    CHECK_THAT(parser_refusal(""), Catch::Contains("`.version` is expected"));
+    CHECK_THAT(parser_refusal(".version 8\n"), Catch::Contains("not a version"));
+    CHECK_THAT(parser_refusal(".version 8.0 .target sm_90 .address_size 32"), Catch::Contains("64-bit"));
+    CHECK_THAT(parser_refusal(".version 8.0 .target sm_90 .tex .u32 t;"), Catch::Contains("`.tex` at module scope"));
+    CHECK_THAT(parser_refusal(".version 8.0 .target sm_90 .global .b8 a[4] = {1,2,3,4,5};"),
                Catch::Contains("its initialiser 5"));
-    CHECK_THAT(refusal(".version 8.0 .target sm_90 .global .b8 a[4294967297];"), Catch::Contains("PTX line 1"));
+    CHECK_THAT(parser_refusal(".version 8.0 .target sm_90 .global .b8 a[4294967297];"), Catch::Contains("PTX line 1"));
     // Nesting that would exhaust the stack of a careless parser.
-    CHECK_THAT(refusal(module_of(std::string(10000, '{'))), Catch::Contains("nested too deeply"));
-    CHECK_THAT(refusal(module_of(".reg .b32 a; mov.b32 a, " + std::string(10000, '('))), Catch::Contains("too deeply"));
-    CHECK_THAT(refusal(module_of(".reg .b32 a; mov.b32 a, " + std::string(10000, '~'))), Catch::Contains("too deeply"));
+    CHECK_THAT(parser_refusal(parser_module(std::string(10000, '{'))), Catch::Contains("nested too deeply"));
+    CHECK_THAT(parser_refusal(parser_module(".reg .b32 a; mov.b32 a, " + std::string(10000, '('))),
+               Catch::Contains("too deeply"));
+    CHECK_THAT(parser_refusal(parser_module(".reg .b32 a; mov.b32 a, " + std::string(10000, '~'))),
+               Catch::Contains("too deeply"));
 }

@@ -24,8 +24,8 @@ std::string bytes_of(const char* name, const std::string& text) {
     return fmt::format(".global .align 1 .b8 {}[{}] = {{{}0}};\n", name, text.size() + 1, list);
 }
 
-GridResult run(Bench& bench, const std::string& globals, const std::string& body,
-               const std::vector<uint64_t>& arguments) {
+GridResult run_system_call(Bench& bench, const std::string& globals, const std::string& body,
+                           const std::vector<uint64_t>& arguments) {
     const std::string kernel = kernel_text(body, arguments.size(), ".local .align 8 .b8 list[64];\n");
     const GridLaunch launch = bench.launch_of(module_text(100, kPrototypes + globals + kernel), {1}, arguments);
     return bench.gpu().run(std::span(&launch, 1)).front();
@@ -57,7 +57,8 @@ TEST_CASE("vprintf formats integers, floats and strings from a packed list, and 
     const uint64_t out = bench.room(4, "out");
     GridResult result;
     const std::string text = printed([&] {
-        result = run(bench, bytes_of("form", "%d %5u|%-4x|%c %lld %.2f %s 100%%\n") + bytes_of("word", "end"), R"(
+        result = run_system_call(bench,
+                                 bytes_of("form", "%d %5u|%-4x|%c %lld %.2f %s 100%%\n") + bytes_of("word", "end"), R"(
             mov.b32 %r0, -7;
             st.local.u32 [list], %r0;
             mov.b32 %r0, 42;
@@ -87,7 +88,7 @@ TEST_CASE("vprintf formats integers, floats and strings from a packed list, and 
             ld.param.b32 %r1, [value];
             }
             st.global.u32 [%a0], %r1;)",
-                     {out});
+                                 {out});
     });
     INFO(result.finding.text);
     REQUIRE(result.ok);
@@ -113,10 +114,10 @@ TEST_CASE("__assertfail stops the launch with the assertion and its place; other
         call.uni __assertfail, (param0, param1, param2, param3, param4);
         })";
     Bench bench;
-    const GridResult result = run(bench, bytes_of("text", "k < 4"), call, {});
+    const GridResult result = run_system_call(bench, bytes_of("text", "k < 4"), call, {});
     REQUIRE_FALSE(result.ok);
     CHECK(result.finding.kind == FindingKind::trap);
     CHECK(result.finding.text.find("k < 4:12: k < 4: assertion `k < 4` failed") != std::string::npos);
-    CHECK_THROWS_WITH(run(bench, ".extern .func other();\n", "call.uni other;", {}),
+    CHECK_THROWS_WITH(run_system_call(bench, ".extern .func other();\n", "call.uni other;", {}),
                       Catch::Contains("function other has no body"));
 }

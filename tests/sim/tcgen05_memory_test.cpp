@@ -10,16 +10,16 @@ using namespace nvfp4r::sim::test;
 
 namespace {
 
-const std::string kAlloc = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [mb+32], 64;\n";
+const std::string kAlloc64 = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [mb+32], 64;\n";
 const std::string kBase = "bar.sync 0;\nld.shared.u32 %r3, [mb+32];\ntcgen05.fence::after_thread_sync;\n";
-const std::string kDealloc = "bar.sync 0;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 64;\n";
+const std::string kDealloc64 = "bar.sync 0;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 64;\n";
 
 // One warp.
 GridResult run_warp(const std::string& body, uint32_t sm = 100) {
     EngineKernel kernel(sm, "mov.u32 %r0, %tid.x;\nmov.u32 %r1, 1;\n" + body);
     return kernel.launch(32);
 }
-FindingKind finding(const std::string& body) {
+FindingKind tcgen05_finding(const std::string& body) {
     const GridResult run = run_warp(body);
     INFO(body);
     REQUIRE_FALSE(run.ok);
@@ -59,41 +59,44 @@ std::string registers(const char* before, uint32_t count, uint32_t first) {
 
 TEST_CASE("C07 tcgen05.alloc: sizes that are not powers of two from 32 to 512", "[sim]") {
     for (const uint32_t columns : {0u, 16u, 48u, 136u, 144u, 160u, 1024u})
-        CHECK(finding(fmt::format(
+        CHECK(tcgen05_finding(fmt::format(
                   "mov.u32 %r2, {};\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [mb+32], %r2;\n",
                   columns)) == FindingKind::tmem_alloc);
 }
 
 TEST_CASE("C10 TMEM that is not freed is a leak", "[sim]") {
-    CHECK(runs(kAlloc + kBase + kDealloc));
-    CHECK(finding(kAlloc + kBase) == FindingKind::tmem_leak);
+    CHECK(runs(kAlloc64 + kBase + kDealloc64));
+    CHECK(tcgen05_finding(kAlloc64 + kBase) == FindingKind::tmem_leak);
 }
 
 TEST_CASE("tcgen05.dealloc of what alloc did not return", "[sim]") {
-    CHECK(finding(kAlloc + kBase + "add.u32 %r3, %r3, 32;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;\n") ==
+    CHECK(tcgen05_finding(kAlloc64 + kBase +
+                          "add.u32 %r3, %r3, 32;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;\n") ==
           FindingKind::tmem_dealloc_foreign);
-    CHECK(finding(kAlloc + kBase + "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;\n") ==
+    CHECK(tcgen05_finding(kAlloc64 + kBase + "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;\n") ==
           FindingKind::tmem_dealloc_foreign);
-    CHECK(finding(kAlloc + kBase + kDealloc + kDealloc) == FindingKind::tmem_dealloc_unallocated);
+    CHECK(tcgen05_finding(kAlloc64 + kBase + kDealloc64 + kDealloc64) == FindingKind::tmem_dealloc_unallocated);
 }
 
 TEST_CASE("tcgen05.alloc after relinquish, growing requests, and two groups in one kernel", "[sim]") {
     const std::string relinquish = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\n";
-    CHECK(runs(kAlloc + relinquish + kBase + kDealloc));
-    CHECK(finding(kAlloc + relinquish + kAlloc) == FindingKind::tmem_alloc_phase);
-    CHECK(finding(kAlloc + "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [mb+40], 128;\n") ==
+    CHECK(runs(kAlloc64 + relinquish + kBase + kDealloc64));
+    CHECK(tcgen05_finding(kAlloc64 + relinquish + kAlloc64) == FindingKind::tmem_alloc_phase);
+    CHECK(tcgen05_finding(kAlloc64 + "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [mb+40], 128;\n") ==
           FindingKind::tmem_alloc);
-    CHECK(finding(kAlloc + "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;\n") ==
+    CHECK(tcgen05_finding(kAlloc64 + "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;\n") ==
           FindingKind::illegal_instruction);
 }
 
 TEST_CASE("C08 tcgen05.alloc by a warp with an exited lane", "[sim]") {
-    CHECK(finding("setp.eq.u32 %p0, %r0, 31;\n@%p0 ret;\n" + kAlloc) == FindingKind::divergence);
+    CHECK(tcgen05_finding("setp.eq.u32 %p0, %r0, 31;\n@%p0 ret;\n" + kAlloc64) == FindingKind::divergence);
 }
 
 TEST_CASE("TMEM accesses outside the allocation, the memory, the warp's lanes and their alignment", "[sim]") {
-    CHECK(runs(kAlloc + kBase + kStoreOne + kWaitStore + kLoadOne + kWaitLoad + kDealloc));
-    const auto at = [](const std::string& change) { return finding(kAlloc + kBase + change + kStoreOne + kWaitStore); };
+    CHECK(runs(kAlloc64 + kBase + kStoreOne + kWaitStore + kLoadOne + kWaitLoad + kDealloc64));
+    const auto at = [](const std::string& change) {
+        return tcgen05_finding(kAlloc64 + kBase + change + kStoreOne + kWaitStore);
+    };
     CHECK(at("add.u32 %r3, %r3, 64;\n") == FindingKind::tmem_unallocated);
     CHECK(at("add.u32 %r3, %r3, 512;\n") == FindingKind::tmem_bounds);
     CHECK(at("add.u32 %r3, %r3, 0x100000;\n") == FindingKind::tmem_alignment);  // lane 16
@@ -101,21 +104,22 @@ TEST_CASE("TMEM accesses outside the allocation, the memory, the warp's lanes an
 }
 
 TEST_CASE("C17 a read of TMEM that nobody has written", "[sim]") {
-    CHECK(finding(kAlloc + kBase + kLoadOne + kWaitLoad) == FindingKind::uninitialised);
+    CHECK(tcgen05_finding(kAlloc64 + kBase + kLoadOne + kWaitLoad) == FindingKind::uninitialised);
 }
 
 TEST_CASE("C05 registers of an unfinished tcgen05.ld, and a load before wait::st", "[sim]") {
-    CHECK(finding(kAlloc + kBase + kStoreOne + kWaitStore + kLoadOne + "add.u32 %r6, %r5, 1;\n") ==
+    CHECK(tcgen05_finding(kAlloc64 + kBase + kStoreOne + kWaitStore + kLoadOne + "add.u32 %r6, %r5, 1;\n") ==
           FindingKind::pending_register);
-    CHECK(finding(kAlloc + kBase + kStoreOne + kLoadOne + kWaitLoad + kWaitStore + kDealloc) == FindingKind::race);
+    CHECK(tcgen05_finding(kAlloc64 + kBase + kStoreOne + kLoadOne + kWaitLoad + kWaitStore + kDealloc64) ==
+          FindingKind::race);
 }
 
 TEST_CASE("permissive mode lists a missing wait::ld and gives the loaded value, as hardware does", "[sim]") {
-    EngineKernel kernel(100, "mov.u32 %r0, %tid.x;\nmov.u32 %r1, 41;\n" + kAlloc + kBase + kStoreOne + kWaitStore +
+    EngineKernel kernel(100, "mov.u32 %r0, %tid.x;\nmov.u32 %r1, 41;\n" + kAlloc64 + kBase + kStoreOne + kWaitStore +
                                  kLoadOne + "add.u32 %r6, %r5, 1;\n" + kWaitLoad +
                                  "setp.eq.u32 %p0, %r0, 0;\nld.param.u64 %rd0, [p0];\n"
                                  "@%p0 st.global.u32 [%rd0], %r6;\n" +
-                                 kDealloc);
+                                 kDealloc64);
     kernel.config().strict = false;
     kernel.config().policy = Policy::late;
     const uint64_t out = kernel.buffer<uint32_t>({0}, "out");

@@ -8,7 +8,7 @@ using namespace nvfp4r::sim;
 
 namespace {
 
-constexpr uint32_t kU8 = 0, kU32 = 2, kF16 = 6, kU4Align8 = 13, kU4Align16 = 14, kU6Align16 = 15;
+constexpr uint32_t kU8 = 0, kU32 = 2, kMapF16 = 6, kU4Align8 = 13, kU4Align16 = 14, kU6Align16 = 15;
 
 // A legal 2-D map of 64 x 64 u32 that a test changes in one place.
 struct Request {
@@ -132,7 +132,7 @@ TEST_CASE("tensor map: element strides, interleave, fill and promotion that the 
     CHECK_FALSE(wide.accepted());
 
     for (const auto& [type, fill, ok] :
-         {std::tuple<uint32_t, uint32_t, bool>{kF16, 1, true}, {kU8, 1, false}, {kF16, 2, false}}) {
+         {std::tuple<uint32_t, uint32_t, bool>{kMapF16, 1, true}, {kU8, 1, false}, {kMapF16, 2, false}}) {
         Request q;
         q.r.type = type;
         q.box[0] = 16;

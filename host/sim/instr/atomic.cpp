@@ -17,7 +17,7 @@ namespace {
 enum class Op : uint8_t { add, min, max, inc, dec, and_bits, or_bits, xor_bits, exch, cas };
 enum class Type : uint8_t { b16, b32, b64, u32, u64, s32, s64, f32, f64, f16, bf16, f16x2, bf16x2, b128 };
 
-constexpr uint32_t kMaxVector = 8;
+constexpr uint32_t kAtomicMaxVector = 8;
 constexpr uint32_t kNanF32 = 0x7fffffff;
 
 struct Atomic {
@@ -28,8 +28,8 @@ struct Atomic {
     Type type = Type::b32;
     uint32_t bytes = 4;  // of an element
     uint32_t count = 1;  // elements; b128 has two, the halves of a register of two slots
-    uint32_t registers[kMaxVector] = {};
-    Src values[kMaxVector];
+    uint32_t registers[kAtomicMaxVector] = {};
+    Src values[kAtomicMaxVector];
     Src swap[2];  // cas: the new value
 };
 
@@ -110,16 +110,16 @@ uint64_t apply(const Atomic& atomic, uint64_t old, uint64_t b, bool global) {
     }
 }
 
-Step exec(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_atomic(Warp& warp, const Instr& instr, LaneMask lanes) {
     const Atomic& atomic = instr.extra_as<Atomic>();
     const uint32_t total = atomic.bytes * atomic.count;
     const uint64_t mask = atomic.bytes == 8 ? ~0ull : (uint64_t{1} << atomic.bytes * 8) - 1;
     Machine& machine = warp.machine();
     Checker* checker = machine.checker();
     const Order order = order_of(atomic.semantics, atomic.scope);
-    Lanes addresses, scratch[kMaxVector], swap_scratch[2], results[kMaxVector];
+    Lanes addresses, scratch[kAtomicMaxVector], swap_scratch[2], results[kAtomicMaxVector];
     warp.addresses(instr.addr, addresses, lanes);
-    const uint64_t* values[kMaxVector];
+    const uint64_t* values[kAtomicMaxVector];
     for (uint32_t e = 0; e < atomic.count; ++e) values[e] = warp.read(atomic.values[e], scratch[e], lanes);
     const uint64_t* swap[2];
     for (uint32_t e = 0; e < 2; ++e) swap[e] = warp.read(atomic.swap[e], swap_scratch[e], lanes);
@@ -203,7 +203,7 @@ bool allowed(Op op, Type type, bool vector) {
     return false;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_atomic(Decoder& decoder) {
     const Statement& statement = decoder.statement();
     const bool reduction = statement.opcode == "red";
     Modifiers modifiers(decoder);
@@ -283,7 +283,7 @@ Instr decode(Decoder& decoder) {
     ++next;
     if (atomic.op == Op::cas)
         for (uint32_t e = 0; e < (wide ? 2u : 1u); ++e) atomic.swap[e] = source(statement.operands[next], e);
-    instr.exec = exec;
+    instr.exec = exec_atomic;
     instr.flags = kMemory | kStore | kMaySpin;
     instr.extra = std::make_shared<Atomic>(atomic);
     return instr;
@@ -291,6 +291,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family atomic_family = {"atomic", {"atom", "red"}, decode};
+const Family atomic_family = {"atomic", {"atom", "red"}, decode_atomic};
 
 }  // namespace nvfp4r::sim

@@ -26,7 +26,7 @@ struct BarrierOp {
 };
 
 /// One use of a barrier, from its first arrival to its completion.
-struct Phase {
+struct BarrierPhase {
     uint32_t barrier = 0;
     bool done = false;
     uint32_t expected = 0;             // threads; 0: all that live
@@ -38,21 +38,21 @@ struct Phase {
 };
 
 struct CtaBarriers {
-    std::array<std::shared_ptr<Phase>, kBarriers> open;  // nullptr: nobody has arrived
+    std::array<std::shared_ptr<BarrierPhase>, kBarriers> open;  // nullptr: nobody has arrived
 };
 
 struct WaitingLanes {
-    std::array<std::shared_ptr<Phase>, kLanes> phase;
+    std::array<std::shared_ptr<BarrierPhase>, kLanes> phase;
 };
 
-bool complete(const Cta& cta, const Phase& phase) {
+bool complete(const Cta& cta, const BarrierPhase& phase) {
     if (phase.expected != 0) return phase.arrived >= phase.expected;
     for (size_t w = 0; w < cta.warps.size(); ++w)
         if (cta.warps[w]->live & ~phase.arrived_of[w]) return false;
     return true;
 }
 
-bool try_complete(Cta& cta, const std::shared_ptr<Phase>& phase) {
+bool try_complete_barrier(Cta& cta, const std::shared_ptr<BarrierPhase>& phase) {
     if (phase->done) return true;
     if (!complete(cta, *phase)) return false;
     phase->done = true;
@@ -62,7 +62,7 @@ bool try_complete(Cta& cta, const std::shared_ptr<Phase>& phase) {
     return true;
 }
 
-std::string describe(const Warp& warp) {
+std::string describe_barrier(const Warp& warp) {
     auto state = warp.family_state.find(state_key::kBarrier);
     if (state == warp.family_state.end()) return "a barrier";
     for (const auto& phase : static_cast<const WaitingLanes*>(state->second.get())->phase)
@@ -72,13 +72,14 @@ std::string describe(const Warp& warp) {
     return "a barrier";
 }
 
-std::shared_ptr<Phase> open_phase(Warp& warp, const Instr& instr, LaneMask lanes, uint32_t barrier, uint32_t expected) {
+std::shared_ptr<BarrierPhase> open_phase_barrier(Warp& warp, const Instr& instr, LaneMask lanes, uint32_t barrier,
+                                                 uint32_t expected) {
     Cta& cta = *warp.cta;
     auto& state = cta.family_state[state_key::kBarrier];
     if (!state) state = std::make_shared<CtaBarriers>();
-    std::shared_ptr<Phase>& open = static_cast<CtaBarriers*>(state.get())->open[barrier];
+    std::shared_ptr<BarrierPhase>& open = static_cast<CtaBarriers*>(state.get())->open[barrier];
     if (!open) {
-        open = std::make_shared<Phase>();
+        open = std::make_shared<BarrierPhase>();
         open->barrier = barrier;
         open->expected = expected;
         open->arrived_of.assign(cta.warps.size(), 0);
@@ -91,7 +92,7 @@ std::shared_ptr<Phase> open_phase(Warp& warp, const Instr& instr, LaneMask lanes
     return open;
 }
 
-void arrive(Warp& warp, const Instr& instr, LaneMask lanes, const std::shared_ptr<Phase>& phase) {
+void arrive(Warp& warp, const Instr& instr, LaneMask lanes, const std::shared_ptr<BarrierPhase>& phase) {
     const BarrierOp& op = instr.extra_as<BarrierOp>();
     Machine& machine = warp.machine();
     if (phase->arrived_of[warp.index] & lanes)
@@ -126,7 +127,7 @@ void arrive(Warp& warp, const Instr& instr, LaneMask lanes, const std::shared_pt
     machine.progress();
 }
 
-void write_result(Warp& warp, const Instr& instr, LaneMask lanes, const Phase& phase) {
+void write_result_barrier(Warp& warp, const Instr& instr, LaneMask lanes, const BarrierPhase& phase) {
     const BarrierOp& op = instr.extra_as<BarrierOp>();
     if (op.kind < Kind::red_popc || op.destination == ~0u) return;
     if (op.kind == Kind::red_popc) {
@@ -140,7 +141,7 @@ void write_result(Warp& warp, const Instr& instr, LaneMask lanes, const Phase& p
     pred = value ? pred | lanes : pred & ~lanes;
 }
 
-Step exec(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_barrier(Warp& warp, const Instr& instr, LaneMask lanes) {
     const BarrierOp& op = instr.extra_as<BarrierOp>();
     Cta& cta = *warp.cta;
     WaitingLanes& waiting = warp.state<WaitingLanes>(state_key::kBarrier);
@@ -162,9 +163,10 @@ Step exec(Warp& warp, const Instr& instr, LaneMask lanes) {
         if (op.counted && (expected == 0 || expected % kLanes != 0))
             throw Fault(FindingKind::illegal_instruction,
                         fmt::format("barrier count {}: a multiple of {} threads is needed", expected, kLanes));
-        std::shared_ptr<Phase> phase = open_phase(warp, instr, lanes, static_cast<uint32_t>(barrier[first]), expected);
+        std::shared_ptr<BarrierPhase> phase =
+            open_phase_barrier(warp, instr, lanes, static_cast<uint32_t>(barrier[first]), expected);
         arrive(warp, instr, lanes, phase);
-        try_complete(cta, phase);
+        try_complete_barrier(cta, phase);
         for (LaneMask left = lanes; left; left &= left - 1) {
             const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
             if (op.kind == Kind::arrive)
@@ -174,22 +176,22 @@ Step exec(Warp& warp, const Instr& instr, LaneMask lanes) {
         }
         if (op.kind == Kind::arrive) return Step::jumped;
     }
-    const std::shared_ptr<Phase> phase = waiting.phase[first];
+    const std::shared_ptr<BarrierPhase> phase = waiting.phase[first];
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
         if (waiting.phase[lane] != phase) lanes &= ~(1u << lane);
     }
-    if (!try_complete(cta, phase)) {
+    if (!try_complete_barrier(cta, phase)) {
         cta.machine().count("barrier waits", 1);
         warp.block(
-            lanes, [&cta, phase] { return try_complete(cta, phase); }, describe);
+            lanes, [&cta, phase] { return try_complete_barrier(cta, phase); }, describe_barrier);
         return Step::blocked;
     }
     if (Checker* checker = cta.machine().checker()) {
         checker->acquire(warp.first_actor + first, phase->clock);
         checker->warp_sync(warp.first_actor, lanes);
     }
-    write_result(warp, instr, lanes, *phase);
+    write_result_barrier(warp, instr, lanes, *phase);
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
         waiting.phase[lane] = nullptr;
@@ -199,7 +201,7 @@ Step exec(Warp& warp, const Instr& instr, LaneMask lanes) {
     return Step::jumped;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_barrier(Decoder& decoder) {
     const Statement& statement = decoder.statement();
     Modifiers modifiers(decoder);
     modifiers.take("cta");
@@ -228,7 +230,7 @@ Instr decode(Decoder& decoder) {
     op.counted = operands == 2;
     if (op.counted) instr.src[1] = decoder.src(next + 1, 32);
     if (op.kind == Kind::arrive && !op.counted) decoder.refuse("bar.arrive needs a thread count");
-    instr.exec = exec;
+    instr.exec = exec_barrier;
     instr.flags = op.aligned ? kAlignedLive : 0;
     instr.extra = std::make_shared<BarrierOp>(op);
     return instr;
@@ -236,6 +238,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family barrier_family = {"barrier", {"bar", "barrier"}, decode};
+const Family barrier_family = {"barrier", {"bar", "barrier"}, decode_barrier};
 
 }  // namespace nvfp4r::sim

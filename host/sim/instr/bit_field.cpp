@@ -175,7 +175,7 @@ Instr decode_dot(Decoder& decoder, Modifiers& modifiers, bool four) {
 }
 
 // Each source has the instruction's type except positions, lengths and widths, which are 32 bits.
-Instr finish(Decoder& decoder, Modifiers& modifiers, Exec exec, size_t typed, size_t others, uint32_t bits) {
+Instr finish_bit_field(Decoder& decoder, Modifiers& modifiers, Exec exec, size_t typed, size_t others, uint32_t bits) {
     modifiers.done();
     if (!exec) decoder.refuse("this form is not modelled");
     Instr instr;
@@ -185,7 +185,7 @@ Instr finish(Decoder& decoder, Modifiers& modifiers, Exec exec, size_t typed, si
     return instr;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_bit_field(Decoder& decoder) {
     const std::string& opcode = decoder.statement().opcode;
     Modifiers modifiers(decoder);
     if (opcode == "dp4a" || opcode == "dp2a") return decode_dot(decoder, modifiers, opcode == "dp4a");
@@ -197,30 +197,35 @@ Instr decode(Decoder& decoder) {
     const uint32_t bits = type_bits(type);
     if (bits < 32 || bits > 64) decoder.refuse("the type has 32 or 64 bits");
     const bool wide = bits == 64;
-    if (opcode == "bfind") return finish(decoder, modifiers, exec_bfind(type, shift_amount), 1, 0, bits);
-    if (opcode == "bfe") return finish(decoder, modifiers, exec_by_type<Bfe, 3>(type), 1, 2, bits);
+    if (opcode == "bfind") return finish_bit_field(decoder, modifiers, exec_bfind(type, shift_amount), 1, 0, bits);
+    if (opcode == "bfe") return finish_bit_field(decoder, modifiers, exec_by_type<Bfe, 3>(type), 1, 2, bits);
     if (opcode == "bfi") {
-        return finish(decoder, modifiers, wide ? exec_map<Bfi<uint64_t>, 4> : exec_map<Bfi<uint32_t>, 4>, 2, 2, bits);
+        return finish_bit_field(decoder, modifiers, wide ? exec_map<Bfi<uint64_t>, 4> : exec_map<Bfi<uint32_t>, 4>, 2,
+                                2, bits);
     }
-    if (opcode == "popc") return finish(decoder, modifiers, exec_by_width<Popc, 1>(type), 1, 0, bits);
-    if (opcode == "clz") return finish(decoder, modifiers, exec_by_width<Clz, 1>(type), 1, 0, bits);
-    if (opcode == "brev") return finish(decoder, modifiers, exec_by_width<Brev, 1>(type), 1, 0, bits);
+    if (opcode == "popc") return finish_bit_field(decoder, modifiers, exec_by_width<Popc, 1>(type), 1, 0, bits);
+    if (opcode == "clz") return finish_bit_field(decoder, modifiers, exec_by_width<Clz, 1>(type), 1, 0, bits);
+    if (opcode == "brev") return finish_bit_field(decoder, modifiers, exec_by_width<Brev, 1>(type), 1, 0, bits);
     if (wide) decoder.refuse("the type has 32 bits");
-    if (opcode == "fns") return finish(decoder, modifiers, exec_map<Fns, 3>, 3, 0, bits);
+    if (opcode == "fns") return finish_bit_field(decoder, modifiers, exec_map<Fns, 3>, 3, 0, bits);
     if (opcode == "bmsk") {
-        return finish(decoder, modifiers, wrap ? exec_map<Bmsk<true>, 2> : exec_map<Bmsk<false>, 2>, 2, 0, bits);
+        return finish_bit_field(decoder, modifiers, wrap ? exec_map<Bmsk<true>, 2> : exec_map<Bmsk<false>, 2>, 2, 0,
+                                bits);
     }
     if (is_signed(type)) {
-        return finish(decoder, modifiers, wrap ? exec_map<Szext<int32_t, true>, 2> : exec_map<Szext<int32_t, false>, 2>,
-                      2, 0, bits);
+        return finish_bit_field(decoder, modifiers,
+                                wrap ? exec_map<Szext<int32_t, true>, 2> : exec_map<Szext<int32_t, false>, 2>, 2, 0,
+                                bits);
     }
-    return finish(decoder, modifiers, wrap ? exec_map<Szext<uint32_t, true>, 2> : exec_map<Szext<uint32_t, false>, 2>,
-                  2, 0, bits);
+    return finish_bit_field(decoder, modifiers,
+                            wrap ? exec_map<Szext<uint32_t, true>, 2> : exec_map<Szext<uint32_t, false>, 2>, 2, 0,
+                            bits);
 }
 
 }  // namespace
 
-const Family bit_field_family = {
-    "bit field", {"popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext", "bmsk", "dp4a", "dp2a"}, decode};
+const Family bit_field_family = {"bit field",
+                                 {"popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext", "bmsk", "dp4a", "dp2a"},
+                                 decode_bit_field};
 
 }  // namespace nvfp4r::sim

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kOpaquePolicy = 0x12f0'0000'0000'0000ull;  // shaped like the constants that CUTLASS uses
 constexpr uint32_t kLineBytes = 128;                          // the one size of applypriority and discard
 
-Step exec_nothing(Warp&, const Instr&, LaneMask) {
+Step exec_cache_control_nothing(Warp&, const Instr&, LaneMask) {
     return Step::next;
 }
 
@@ -53,7 +53,7 @@ Step exec_discard(Warp& warp, const Instr& instr, LaneMask lanes) {
 Instr decode_prefetch(Decoder& decoder) {
     Modifiers modifiers(decoder);
     Instr instr;
-    instr.exec = exec_nothing;
+    instr.exec = exec_cache_control_nothing;
     instr.addr = decoder.addr(0);
     if (decoder.statement().opcode == "prefetchu") {
         modifiers.need("L1");

@@ -14,7 +14,7 @@
 namespace nvfp4r::sim {
 namespace {
 
-struct Phase {
+struct ClusterBarrierPhase {
     bool done = false;
     uint64_t arrived = 0;                           // threads, those that exited since included
     std::vector<std::vector<LaneMask>> arrived_of;  // by rank and warp
@@ -23,16 +23,16 @@ struct Phase {
 };
 
 struct ClusterBarrier {
-    std::shared_ptr<Phase> open;
+    std::shared_ptr<ClusterBarrierPhase> open;
 };
 
 struct ArrivedLanes {
-    std::array<std::shared_ptr<Phase>, kLanes> phase;  // arrived and not yet waited
+    std::array<std::shared_ptr<ClusterBarrierPhase>, kLanes> phase;  // arrived and not yet waited
 };
 
 enum Detail : uint64_t { kArrive = 0, kArriveRelaxed = 1, kWait = 2 };
 
-bool try_complete(Cluster& cluster, const std::shared_ptr<Phase>& phase) {
+bool try_complete_cluster_barrier(Cluster& cluster, const std::shared_ptr<ClusterBarrierPhase>& phase) {
     if (phase->done) return true;
     uint64_t live = 0;
     for (const auto& cta : cluster.ctas) live += cta->live_threads;
@@ -46,7 +46,7 @@ bool try_complete(Cluster& cluster, const std::shared_ptr<Phase>& phase) {
     return true;
 }
 
-std::string describe(const Warp& warp) {
+std::string describe_cluster_barrier(const Warp& warp) {
     auto state = warp.family_state.find(state_key::kCluster);
     if (state == warp.family_state.end()) return "the cluster barrier";
     for (const auto& phase : static_cast<const ArrivedLanes*>(state->second.get())->phase)
@@ -54,24 +54,24 @@ std::string describe(const Warp& warp) {
     return "the cluster barrier";
 }
 
-std::shared_ptr<Phase>& open_phase(Cluster& cluster) {
+std::shared_ptr<ClusterBarrierPhase>& open_phase_cluster_barrier(Cluster& cluster) {
     auto& state = cluster.family_state[state_key::kCluster];
     if (!state) state = std::make_shared<ClusterBarrier>();
-    std::shared_ptr<Phase>& open = static_cast<ClusterBarrier*>(state.get())->open;
+    std::shared_ptr<ClusterBarrierPhase>& open = static_cast<ClusterBarrier*>(state.get())->open;
     if (!open) {
-        open = std::make_shared<Phase>();
+        open = std::make_shared<ClusterBarrierPhase>();
         for (const auto& cta : cluster.ctas) open->arrived_of.emplace_back(cta->warps.size(), 0);
     }
     return open;
 }
 
-Step exec_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_cluster_barrier_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
     Cluster& cluster = *warp.cta->cluster;
     Machine& machine = warp.machine();
     ArrivedLanes& own = warp.state<ArrivedLanes>(state_key::kCluster);
-    std::shared_ptr<Phase> phase = open_phase(cluster);
+    std::shared_ptr<ClusterBarrierPhase> phase = open_phase_cluster_barrier(cluster);
     for (LaneMask left = lanes; left; left &= left - 1) {
-        std::shared_ptr<Phase>& arrived = own.phase[static_cast<uint32_t>(std::countr_zero(left))];
+        std::shared_ptr<ClusterBarrierPhase>& arrived = own.phase[static_cast<uint32_t>(std::countr_zero(left))];
         if (arrived)
             machine.report(FindingKind::illegal_instruction, "barrier.cluster.arrive twice without a wait between",
                            &warp, lanes, &instr);
@@ -89,25 +89,26 @@ Step exec_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
         }
     }
     machine.progress();
-    try_complete(cluster, phase);
+    try_complete_cluster_barrier(cluster, phase);
     return Step::next;
 }
 
-Step exec_wait(Warp& warp, const Instr&, LaneMask lanes) {
+Step exec_cluster_barrier_wait(Warp& warp, const Instr&, LaneMask lanes) {
     Cluster& cluster = *warp.cta->cluster;
     Machine& machine = warp.machine();
     ArrivedLanes& own = warp.state<ArrivedLanes>(state_key::kCluster);
-    const std::shared_ptr<Phase> phase = own.phase[static_cast<uint32_t>(std::countr_zero(lanes))];
+    const std::shared_ptr<ClusterBarrierPhase> phase = own.phase[static_cast<uint32_t>(std::countr_zero(lanes))];
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
         if (!own.phase[lane])
             throw Fault(FindingKind::illegal_instruction, "barrier.cluster.wait without an arrive before it");
         if (own.phase[lane] != phase) lanes &= ~(1u << lane);
     }
-    if (!try_complete(cluster, phase)) {
+    if (!try_complete_cluster_barrier(cluster, phase)) {
         machine.count("cluster barrier waits", 1);
         warp.block(
-            lanes, [&cluster, phase] { return try_complete(cluster, phase); }, describe);
+            lanes, [&cluster, phase] { return try_complete_cluster_barrier(cluster, phase); },
+            describe_cluster_barrier);
         return Step::blocked;
     }
     if (Checker* checker = machine.checker()) {
@@ -126,18 +127,18 @@ Step exec_wait(Warp& warp, const Instr&, LaneMask lanes) {
     return Step::jumped;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_cluster_barrier(Decoder& decoder) {
     Modifiers modifiers(decoder);
     modifiers.need("cluster");
     Instr instr;
     if (modifiers.need_any({"arrive", "wait"}) == "arrive") {
         instr.detail = modifiers.take("relaxed") ? kArriveRelaxed : kArrive;
         if (instr.detail == kArrive) modifiers.take("release");
-        instr.exec = exec_arrive;
+        instr.exec = exec_cluster_barrier_arrive;
     } else {
         modifiers.take("acquire");
         instr.detail = kWait;
-        instr.exec = exec_wait;
+        instr.exec = exec_cluster_barrier_wait;
     }
     if (modifiers.take("aligned")) instr.flags = kAlignedLive;
     modifiers.done();
@@ -146,6 +147,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family cluster_barrier_family = {"cluster_barrier", {"barrier.cluster"}, decode};
+const Family cluster_barrier_family = {"cluster_barrier", {"barrier.cluster"}, decode_cluster_barrier};
 
 }  // namespace nvfp4r::sim

@@ -56,7 +56,7 @@ Step exec_trap(Warp& warp, const Instr& instr, LaneMask lanes) {
     return Step::exited;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_control(Decoder& decoder) {
     const std::string& opcode = decoder.statement().opcode;
     Modifiers modifiers(decoder);
     Instr instr;
@@ -87,6 +87,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family control_family = {"control", {"bra", "brx", "ret", "exit", "trap", "brkpt"}, decode};
+const Family control_family = {"control", {"bra", "brx", "ret", "exit", "trap", "brkpt"}, decode_control};
 
 }  // namespace nvfp4r::sim

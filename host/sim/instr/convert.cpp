@@ -10,7 +10,7 @@ namespace nvfp4r::sim {
 
 namespace {
 
-struct Conversion {
+struct ConvertConversion {
     DataType to = DataType::none, from = DataType::none;
     Rounding rounding = Rounding::none;
     bool integral = false;  // .rni .rzi .rmi .rpi
@@ -32,7 +32,7 @@ const FloatFormat& format_of(DataType type) {
     }
 }
 
-uint64_t low_bits(uint64_t value, uint32_t bits) {
+uint64_t low_bits_convert(uint64_t value, uint32_t bits) {
     return bits < 64 ? value & ((uint64_t{1} << bits) - 1) : value;
 }
 
@@ -41,16 +41,16 @@ uint64_t sign_extended(uint64_t value, uint32_t bits) {
 }
 
 /// The source integer, extended to 64 bits by its own sign.
-uint64_t load_integer(const Conversion& form, uint64_t slot) {
+uint64_t load_integer(const ConvertConversion& form, uint64_t slot) {
     const uint32_t bits = type_bits(form.from);
-    return is_signed(form.from) ? sign_extended(slot, bits) : low_bits(slot, bits);
+    return is_signed(form.from) ? sign_extended(slot, bits) : low_bits_convert(slot, bits);
 }
 
 /// A 64-bit integer cut to the destination type and extended to its register.
-uint64_t store_integer(const Conversion& form, uint64_t value) {
+uint64_t store_integer(const ConvertConversion& form, uint64_t value) {
     const uint32_t bits = type_bits(form.to);
-    const uint64_t cut = is_signed(form.to) ? sign_extended(value, bits) : low_bits(value, bits);
-    return low_bits(cut, form.register_bits);
+    const uint64_t cut = is_signed(form.to) ? sign_extended(value, bits) : low_bits_convert(value, bits);
+    return low_bits_convert(cut, form.register_bits);
 }
 
 Int128 least_of(DataType type) {
@@ -61,8 +61,8 @@ Int128 most_of(DataType type) {
 }
 
 struct IntegerToInteger {
-    const Conversion& form;
-    explicit IntegerToInteger(const Instr& instr) : form(instr.extra_as<Conversion>()) {}
+    const ConvertConversion& form;
+    explicit IntegerToInteger(const Instr& instr) : form(instr.extra_as<ConvertConversion>()) {}
     uint64_t operator()(uint64_t slot) const {
         const uint64_t value = load_integer(form, slot);
         if (!form.sat) return store_integer(form, value);
@@ -72,8 +72,8 @@ struct IntegerToInteger {
 };
 
 struct IntegerToFloat {
-    const Conversion& form;
-    explicit IntegerToFloat(const Instr& instr) : form(instr.extra_as<Conversion>()) {}
+    const ConvertConversion& form;
+    explicit IntegerToFloat(const Instr& instr) : form(instr.extra_as<ConvertConversion>()) {}
     uint64_t operator()(uint64_t slot) const {
         const uint64_t value = load_integer(form, slot);
         const FloatFormat& format = format_of(form.to);
@@ -93,11 +93,11 @@ double round_integral(double value, Rounding rounding) {
     }
 }
 
-double load_float(const Conversion& form, uint64_t slot) {
+double load_float(const ConvertConversion& form, uint64_t slot) {
     if (form.from == DataType::f64) return f64_of(slot);
     const double value = form.from == DataType::f32
                              ? static_cast<double>(f32_of(slot))
-                             : decode_value(low_bits(slot, type_bits(form.from)), format_of(form.from));
+                             : decode_value(low_bits_convert(slot, type_bits(form.from)), format_of(form.from));
     // .ftz flushes f32 only; its subnormals are normal numbers in f64.
     // Nor does the conversion to f16 flush: its directed roundings see them (measured on H200).
     const bool flushes = form.ftz && form.from == DataType::f32 && form.to != DataType::f16;
@@ -107,8 +107,8 @@ double load_float(const Conversion& form, uint64_t slot) {
 
 // Always saturates. NaN gives 0, or the top bit alone for 64-bit types (PTX ISA 9.7.9.21).
 struct FloatToInteger {
-    const Conversion& form;
-    explicit FloatToInteger(const Instr& instr) : form(instr.extra_as<Conversion>()) {}
+    const ConvertConversion& form;
+    explicit FloatToInteger(const Instr& instr) : form(instr.extra_as<ConvertConversion>()) {}
     uint64_t operator()(uint64_t slot) const {
         const double value = round_integral(load_float(form, slot), form.rounding);
         const uint32_t bits = type_bits(form.to);
@@ -128,7 +128,7 @@ struct FloatToInteger {
 
 // A NaN that comes from or becomes an f64: made quiet, with its sign and the leading bits of its payload. .ftz first turns
 // an f32 NaN into the one that arithmetic produces (both measured on H200).
-uint64_t convert_nan(const Conversion& form, uint64_t slot) {
+uint64_t convert_nan(const ConvertConversion& form, uint64_t slot) {
     const FloatFormat &from = format_of(form.from), &to = format_of(form.to);
     if (form.from == DataType::f32 && form.ftz) slot = kNan32;
     const uint64_t sign = slot >> from.sign_bit() & 1;
@@ -138,12 +138,12 @@ uint64_t convert_nan(const Conversion& form, uint64_t slot) {
 }
 
 struct FloatToFloat {
-    const Conversion& form;
-    explicit FloatToFloat(const Instr& instr) : form(instr.extra_as<Conversion>()) {}
+    const ConvertConversion& form;
+    explicit FloatToFloat(const Instr& instr) : form(instr.extra_as<ConvertConversion>()) {}
     uint64_t operator()(uint64_t slot) const {
         // A bf16 is the upper half of an f32, payload of a NaN included (measured on H200).
         if (form.from == DataType::bf16 && form.to == DataType::f32 && !form.ftz && !form.sat) {
-            return low_bits(slot, 16) << 16;
+            return low_bits_convert(slot, 16) << 16;
         }
         double value = load_float(form, slot);
         if (form.integral) value = round_integral(value, form.rounding);
@@ -161,8 +161,8 @@ struct FloatToFloat {
 // tf32 is an f32 whose low 13 bits are 0. .rna adds half a unit and cuts, which turns the smallest NaNs into infinity;
 // the other roundings give one NaN (measured on H200).
 struct ToTf32 {
-    const Conversion& form;
-    explicit ToTf32(const Instr& instr) : form(instr.extra_as<Conversion>()) {}
+    const ConvertConversion& form;
+    explicit ToTf32(const Instr& instr) : form(instr.extra_as<ConvertConversion>()) {}
     uint64_t operator()(uint64_t slot) const {
         constexpr uint32_t kDropped = 13, kExponent = 0x7f800000;
         const uint32_t bits = as<uint32_t>(slot);
@@ -174,7 +174,7 @@ struct ToTf32 {
     }
 };
 
-void take_flags(Modifiers& modifiers, Conversion& form) {
+void take_flags(Modifiers& modifiers, ConvertConversion& form) {
     const std::pair<std::string_view, Rounding> kIntegral[] = {
         {"rni", Rounding::rn}, {"rzi", Rounding::rz}, {"rmi", Rounding::rm}, {"rpi", Rounding::rp}};
     for (const auto& [name, rounding] : kIntegral) {
@@ -196,7 +196,7 @@ void take_flags(Modifiers& modifiers, Conversion& form) {
 }
 
 // A rounding is written exactly where the result need not be exact (PTX ISA 9.7.9.21).
-void check_rounding(Decoder& decoder, const Conversion& form) {
+void check_rounding(Decoder& decoder, const ConvertConversion& form) {
     const bool from_integer = is_integer(form.from), to_integer = is_integer(form.to);
     if (from_integer && to_integer) {
         if (form.rounding != Rounding::none) decoder.refuse("a rounding between integers");
@@ -214,7 +214,7 @@ void check_rounding(Decoder& decoder, const Conversion& form) {
     }
 }
 
-Exec exec_for(const Conversion& form) {
+Exec exec_for(const ConvertConversion& form) {
     if (form.to == DataType::tf32) return exec_map<ToTf32, 1>;
     if (is_integer(form.from)) {
         return is_integer(form.to) ? exec_map<IntegerToInteger, 1> : exec_map<IntegerToFloat, 1>;
@@ -232,9 +232,9 @@ uint32_t register_bits(Decoder& decoder, const Operand& operand) {
     }
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_convert(Decoder& decoder) {
     Modifiers modifiers(decoder);
-    auto form = std::make_shared<Conversion>();
+    auto form = std::make_shared<ConvertConversion>();
     take_flags(modifiers, *form);
     form->to = take_type(decoder, modifiers);
     form->from = take_type(decoder, modifiers);
@@ -262,6 +262,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family convert_family = {"convert", {"cvt"}, decode};
+const Family convert_family = {"convert", {"cvt"}, decode_convert};
 
 }  // namespace nvfp4r::sim

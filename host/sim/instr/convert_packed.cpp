@@ -10,18 +10,18 @@ namespace nvfp4r::sim {
 
 namespace {
 
-struct Conversion {
+struct ConvertPackedConversion {
     DataType to = DataType::none, from = DataType::none;
     Rounding rounding = Rounding::none;
     bool satfinite = false, relu = false;
 };
 
 /// One element of a pair: its format and how many bits it takes.
-struct Element {
+struct ConvertPackedElement {
     const FloatFormat* format;
     uint32_t bits;
 };
-Element element_of(DataType type) {
+ConvertPackedElement convert_packed_element_of(DataType type) {
     switch (type) {
         case DataType::f16x2: return {&kF16, 16};
         case DataType::bf16x2: return {&kBf16, 16};
@@ -35,7 +35,7 @@ Element element_of(DataType type) {
 }
 
 // A power of two as its biased exponent, 0xff for NaN. The sign is dropped; what lies below 2^-127 becomes that.
-uint64_t encode_ue8m0(double value, const Conversion& form) {
+uint64_t encode_ue8m0(double value, const ConvertPackedConversion& form) {
     constexpr uint64_t kNan = 0xff, kMost = 0xfe;
     constexpr int kBias = 127;
     if (value != value) return kNan;
@@ -49,36 +49,36 @@ uint64_t encode_ue8m0(double value, const Conversion& form) {
     return static_cast<uint64_t>(biased);
 }
 
-uint64_t encode_element(double value, const Conversion& form) {
+uint64_t encode_element(double value, const ConvertPackedConversion& form) {
     if (form.to == DataType::ue8m0x2) return encode_ue8m0(value, form);
     if (form.relu && value <= 0) value = 0.0;
-    return encode(value, *element_of(form.to).format, form.rounding, form.satfinite);
+    return encode(value, *convert_packed_element_of(form.to).format, form.rounding, form.satfinite);
 }
 
-double decode_element(uint64_t bits, const Conversion& form) {
+double decode_element(uint64_t bits, const ConvertPackedConversion& form) {
     if (form.from == DataType::ue8m0x2) {
         return (bits & 0xff) == 0xff ? std::nan("") : std::ldexp(1.0, static_cast<int>(bits & 0xff) - 127);
     }
-    const Element element = element_of(form.from);
+    const ConvertPackedElement element = convert_packed_element_of(form.from);
     return decode_value(bits & ((uint64_t{1} << element.bits) - 1), *element.format);
 }
 
-uint32_t bits_to(const Conversion& form) {
-    return form.to == DataType::ue8m0x2 ? 8 : element_of(form.to).bits;
+uint32_t bits_to(const ConvertPackedConversion& form) {
+    return form.to == DataType::ue8m0x2 ? 8 : convert_packed_element_of(form.to).bits;
 }
 
 struct TwoFloats {
-    const Conversion& form;
-    explicit TwoFloats(const Instr& instr) : form(instr.extra_as<Conversion>()) {}
+    const ConvertPackedConversion& form;
+    explicit TwoFloats(const Instr& instr) : form(instr.extra_as<ConvertPackedConversion>()) {}
     uint64_t operator()(uint64_t high, uint64_t low) const {
         return encode_element(f32_of(low), form) | encode_element(f32_of(high), form) << bits_to(form);
     }
 };
 struct OnePair {
-    const Conversion& form;
-    explicit OnePair(const Instr& instr) : form(instr.extra_as<Conversion>()) {}
+    const ConvertPackedConversion& form;
+    explicit OnePair(const Instr& instr) : form(instr.extra_as<ConvertPackedConversion>()) {}
     uint64_t operator()(uint64_t pair) const {
-        const uint32_t bits = form.from == DataType::ue8m0x2 ? 8 : element_of(form.from).bits;
+        const uint32_t bits = form.from == DataType::ue8m0x2 ? 8 : convert_packed_element_of(form.from).bits;
         return encode_element(decode_element(pair, form), form) |
                encode_element(decode_element(pair >> bits, form), form) << bits_to(form);
     }
@@ -95,7 +95,7 @@ bool is_small(DataType type) {
 }
 
 // The forms that ptxas 13.0 accepts (isa.md 11.1 and its appendix).
-void check(Decoder& decoder, const Conversion& form) {
+void check(Decoder& decoder, const ConvertPackedConversion& form) {
     const bool ue8m0 = form.to == DataType::ue8m0x2 || form.from == DataType::ue8m0x2;
     if ((ue8m0 || is_small(form.to) || is_small(form.from)) && !(decoder.sm() >= 100 && decoder.arch_specific())) {
         decoder.refuse("4- and 6-bit formats and ue8m0 exist on sm_100a and its like only");
@@ -117,9 +117,9 @@ void check(Decoder& decoder, const Conversion& form) {
     if (!known) decoder.refuse("this pair of types and modifiers is not modelled");
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_convert_packed(Decoder& decoder) {
     Modifiers modifiers(decoder);
-    auto form = std::make_shared<Conversion>();
+    auto form = std::make_shared<ConvertPackedConversion>();
     form->rounding = take_rounding(modifiers, Rounding::none);
     form->satfinite = modifiers.take("satfinite");
     form->relu = modifiers.take("relu");
@@ -186,7 +186,7 @@ Instr decode_pack(Decoder& decoder) {
 const Family convert_packed_family = {
     "packed convert",
     {"cvt"},
-    decode,
+    decode_convert_packed,
     {"f16x2.f32", "bf16x2.f32", "e4m3x2.f32", "e5m2x2.f32", "e2m1x2.f32", "e2m3x2.f32", "e3m2x2.f32", "ue8m0x2.f32",
      "f16x2", "bf16x2", "e4m3x2", "e5m2x2", "e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2"}};
 

@@ -9,7 +9,7 @@
 namespace nvfp4r::sim {
 namespace {
 
-constexpr uint32_t kCopyLatency = 500;  // cycles, an estimate
+constexpr uint32_t kCpAsyncCopyLatency = 500;  // cycles, an estimate
 
 struct CopyGroup {
     uint32_t pending = 0;
@@ -64,7 +64,7 @@ AsyncOp new_copy(Warp& w, const Instr& i, LaneMask lanes, const char* what) {
     op.warp = w.index;
     op.lane = first_lane(lanes);
     op.instr = &i;
-    op.latency = kCopyLatency;
+    op.latency = kCpAsyncCopyLatency;
     return op;
 }
 
@@ -104,7 +104,7 @@ Step exec_copy(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-Step exec_commit(Warp& w, const Instr&, LaneMask lanes) {
+Step exec_cp_async_commit(Warp& w, const Instr&, LaneMask lanes) {
     each_lane(lanes, [&](uint32_t lane) {
         LaneCopies& state = copies_of(w, lane);
         state.committed.push_back(std::exchange(state.open, std::make_shared<CopyGroup>()));
@@ -112,7 +112,7 @@ Step exec_commit(Warp& w, const Instr&, LaneMask lanes) {
     return Step::next;
 }
 
-std::string describe_wait(const Warp&) {
+std::string describe_cp_async_wait(const Warp&) {
     return "cp.async.wait_group waits for the thread's copies";
 }
 
@@ -128,7 +128,7 @@ Step wait_groups(Warp& w, const Instr& i, LaneMask lanes) {
         return all;
     };
     if (!ready()) {
-        w.block(lanes, ready, describe_wait);
+        w.block(lanes, ready, describe_cp_async_wait);
         return Step::blocked;
     }
     each_lane(lanes, [&](uint32_t lane) {
@@ -140,12 +140,12 @@ Step wait_groups(Warp& w, const Instr& i, LaneMask lanes) {
 }
 
 Step exec_wait_all(Warp& w, const Instr& i, LaneMask lanes) {
-    exec_commit(w, i, lanes);
+    exec_cp_async_commit(w, i, lanes);
     return wait_groups(w, i, lanes);
 }
 
 // The arrival comes when the thread's earlier copies have completed; without .noinc it is counted as pending now.
-Step exec_arrive(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_arrive(Warp& w, const Instr& i, LaneMask lanes) {
     const bool counted = i.detail != 0;
     Lanes addresses;
     w.addresses(i.addr, addresses, lanes);
@@ -200,14 +200,14 @@ Instr decode_copy(Decoder& d, Modifiers& m) {
     return i;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_cp_async(Decoder& d) {
     Modifiers m(d);
     m.need("async");
     Instr i;
     if (m.take("commit_group")) {
         m.done();
         need_operands(d, 0);
-        i.exec = exec_commit;
+        i.exec = exec_cp_async_commit;
     } else if (m.take("wait_all")) {
         m.done();
         need_operands(d, 0);
@@ -227,7 +227,7 @@ Instr decode(Decoder& d) {
         m.done();
         need_operands(d, 1);
         i.addr = d.addr(0);
-        i.exec = exec_arrive;
+        i.exec = exec_cp_async_arrive;
     } else {
         return decode_copy(d, m);
     }
@@ -236,6 +236,6 @@ Instr decode(Decoder& d) {
 
 }  // namespace
 
-const Family cp_async_family{"cp.async", {"cp.async"}, decode};
+const Family cp_async_family{"cp.async", {"cp.async"}, decode_cp_async};
 
 }  // namespace nvfp4r::sim

@@ -44,7 +44,7 @@ void each_bulk(Warp& w, const Instr& i, LaneMask lanes, const BulkForm& form, Vi
 }
 
 // Destination and mbarrier must lie in one CTA (hardware signals the destination's, whatever the mbarrier's rank is).
-LoadTarget target_of(const Issuer& issuer, const BulkOperands& o, bool own_shared) {
+LoadTarget cp_async_bulk_target_of(const Issuer& issuer, const BulkOperands& o, bool own_shared) {
     LoadTarget target;
     Machine& machine = issuer.machine();
     target.cta = &machine.shared_owner(issuer.cta(), static_cast<uint32_t>(o.destination), !own_shared, target.offset,
@@ -59,14 +59,14 @@ LoadTarget target_of(const Issuer& issuer, const BulkOperands& o, bool own_share
     return target;
 }
 
-Step exec_load(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_bulk_load(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<BulkForm>();
     each_bulk(w, i, lanes, form, [&](const Issuer& issuer, const BulkOperands& o) {
         if (!form.multicast) {
-            issue_bulk_load(issuer, o.source, o.bytes, {target_of(issuer, o, form.own_shared)});
+            issue_bulk_load(issuer, o.source, o.bytes, {cp_async_bulk_target_of(issuer, o, form.own_shared)});
             return;
         }
-        const LoadTarget named = target_of(issuer, o, false);
+        const LoadTarget named = cp_async_bulk_target_of(issuer, o, false);
         std::vector<LoadTarget> targets;
         const auto& ctas = w.cta->cluster->ctas;
         each_lane(o.mask, [&](uint32_t rank) {
@@ -93,12 +93,13 @@ Step exec_shared(Warp& w, const Instr& i, LaneMask lanes) {
         throw Fault(FindingKind::illegal_instruction,
                     "bulk copy from shared::cta to shared::cluster in a kernel launched without a cluster");
     each_bulk(w, i, lanes, form, [&](const Issuer& issuer, const BulkOperands& o) {
-        issue_bulk_shared(issuer, own_offset(issuer, o.source), o.bytes, target_of(issuer, o, false), form.reduce);
+        issue_bulk_shared(issuer, own_offset(issuer, o.source), o.bytes, cp_async_bulk_target_of(issuer, o, false),
+                          form.reduce);
     });
     return Step::next;
 }
 
-Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_bulk_store(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<BulkForm>();
     each_bulk(w, i, lanes, form, [&](const Issuer& issuer, const BulkOperands& o) {
         issue_bulk_store(issuer, own_offset(issuer, o.source), o.destination, o.bytes,
@@ -108,7 +109,7 @@ Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
 }
 
 // A prefetch changes nothing that a program can see; the range must be there.
-Step exec_prefetch(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_bulk_prefetch(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<BulkForm>();
     each_bulk(w, i, lanes, form, [&](const Issuer& issuer, const BulkOperands& o) {
         w.machine().place(issuer.cta(), StateSpace::global, o.source, o.bytes, kBulkAlign, &i);
@@ -116,12 +117,12 @@ Step exec_prefetch(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-Step exec_commit(Warp& w, const Instr&, LaneMask lanes) {
+Step exec_cp_async_bulk_commit(Warp& w, const Instr&, LaneMask lanes) {
     each_lane(lanes, [&](uint32_t lane) { bulk_groups(w, lane).commit(); });
     return Step::next;
 }
 
-std::string describe_wait(const Warp&) {
+std::string describe_cp_async_bulk_wait(const Warp&) {
     return "cp.async.bulk.wait_group waits for the thread's bulk groups";
 }
 
@@ -132,7 +133,7 @@ bool groups_ready(const BulkGroups& groups, size_t keep, bool read) {
     return true;
 }
 
-Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_bulk_wait(Warp& w, const Instr& i, LaneMask lanes) {
     const bool read = i.detail != 0;
     const auto keep = static_cast<size_t>(i.src[0].imm);
     const auto ready = [&w, lanes, keep, read] {
@@ -141,7 +142,7 @@ Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
         return all;
     };
     if (!ready()) {
-        w.block(lanes, ready, describe_wait);
+        w.block(lanes, ready, describe_cp_async_bulk_wait);
         return Step::blocked;
     }
     Checker* checker = w.machine().checker();
@@ -158,20 +159,20 @@ Instr decode_group(Decoder& d, Modifiers& m) {
     Instr i;
     if (m.take("commit_group")) {
         need_operands(d, 0);
-        i.exec = exec_commit;
+        i.exec = exec_cp_async_bulk_commit;
     } else {
         m.need("wait_group");
         i.detail = m.take("read");
         need_operands(d, 1);
         i.src[0] = d.src(0, 32);
         if (i.src[0].kind != Src::Kind::imm) d.refuse("the number of groups must be an immediate");
-        i.exec = exec_wait;
+        i.exec = exec_cp_async_bulk_wait;
     }
     m.done();
     return i;
 }
 
-BulkReduce decode_reduce(Decoder& d, Modifiers& m, bool shared) {
+BulkReduce decode_cp_async_bulk_reduce(Decoder& d, Modifiers& m, bool shared) {
     const std::optional<ReduceOp> op = reduce_op(m.next("the reduction"));
     if (!op) d.refuse("the reduction is not one of .add, .min, .max, .inc, .dec, .and, .or, .xor");
     const bool noftz = m.take("noftz");
@@ -183,7 +184,7 @@ BulkReduce decode_reduce(Decoder& d, Modifiers& m, bool shared) {
     return {*op, *type};
 }
 
-Instr decode(Decoder& d) {
+Instr decode_cp_async_bulk(Decoder& d) {
     if (d.sm() < 90) d.refuse("bulk copies need sm_90 or later");
     Modifiers m(d);
     const bool reduce = m.take("reduce");
@@ -201,7 +202,7 @@ Instr decode(Decoder& d) {
         need_operands(d, 2u + hint);
         form->source = d.addr(0);
         i.src[0] = d.src(1, 32);
-        i.exec = exec_prefetch;
+        i.exec = exec_cp_async_bulk_prefetch;
         i.extra = form;
         return i;
     }
@@ -219,7 +220,7 @@ Instr decode(Decoder& d) {
         form->byte_mask = !reduce && m.take("cp_mask");
         if (form->byte_mask && d.sm() < 100) d.refuse(".cp_mask needs sm_100 or later");
         if (form->byte_mask) i.src[1] = d.src(next++, 16);
-        i.exec = exec_store;
+        i.exec = exec_cp_async_bulk_store;
     } else {
         m.need("mbarrier::complete_tx::bytes");
         form->barrier = d.addr(next++);
@@ -229,9 +230,9 @@ Instr decode(Decoder& d) {
         form->multicast = from_global && m.take("multicast::cluster");
         if (form->multicast) i.src[1] = d.src(next++, 16);
         next += m.take("L2::cache_hint");
-        i.exec = from_global ? exec_load : exec_shared;
+        i.exec = from_global ? exec_cp_async_bulk_load : exec_shared;
     }
-    if (reduce) form->reduce = decode_reduce(d, m, to != "global");
+    if (reduce) form->reduce = decode_cp_async_bulk_reduce(d, m, to != "global");
     m.done();
     need_operands(d, next);
     i.extra = form;
@@ -240,6 +241,6 @@ Instr decode(Decoder& d) {
 
 }  // namespace
 
-const Family cp_async_bulk_family{"cp.async.bulk", {"cp.async.bulk", "cp.reduce.async.bulk"}, decode};
+const Family cp_async_bulk_family{"cp.async.bulk", {"cp.async.bulk", "cp.reduce.async.bulk"}, decode_cp_async_bulk};
 
 }  // namespace nvfp4r::sim

@@ -59,7 +59,8 @@ void check_barrier_cta(const Issuer& issuer, const Cta& target, const MbarrierRe
                               a, form.cta_group, form.cta_group == 1 ? "the same CTA" : "the same CTA pair"));
 }
 
-std::vector<LoadTarget> targets_of(const Issuer& issuer, const Instr& i, const TensorForm& form, uint32_t mask) {
+std::vector<LoadTarget> cp_async_bulk_tensor_targets_of(const Issuer& issuer, const Instr& i, const TensorForm& form,
+                                                        uint32_t mask) {
     Warp& w = *issuer.warp;
     LoadTarget named;
     named.cta = &issuer.machine().shared_owner(*w.cta, static_cast<uint32_t>(address_of(w, i.addr, issuer.lane)),
@@ -83,7 +84,7 @@ std::vector<LoadTarget> targets_of(const Issuer& issuer, const Instr& i, const T
     return targets;
 }
 
-Step exec_load(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_bulk_tensor_load(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<TensorForm>();
     Lanes scratch;
     const uint64_t* masks = form.multicast ? w.read(i.src[0], scratch, lanes) : nullptr;
@@ -92,7 +93,7 @@ Step exec_load(Warp& w, const Instr& i, LaneMask lanes) {
         const TensorMap map = map_of(issuer, form);
         const TensorCoords coords = coords_of(w, form, lane);
         std::vector<LoadTarget> targets =
-            targets_of(issuer, i, form, masks ? static_cast<uint32_t>(masks[lane]) & 0xffffu : 0);
+            cp_async_bulk_tensor_targets_of(issuer, i, form, masks ? static_cast<uint32_t>(masks[lane]) & 0xffffu : 0);
         if (targets.empty()) return;
         check_tensor_access(issuer, map, coords, targets.front().offset, false);
         issue_tensor_load(issuer, map, coords, std::move(targets));
@@ -100,7 +101,7 @@ Step exec_load(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_bulk_tensor_store(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<TensorForm>();
     each_lane(lanes, [&](uint32_t lane) {
         const Issuer issuer{&w, lane, &i};
@@ -115,7 +116,7 @@ Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
 }
 
 // A prefetch changes nothing that a program can see, but its operands must be right.
-Step exec_prefetch(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_cp_async_bulk_tensor_prefetch(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<TensorForm>();
     each_lane(lanes, [&](uint32_t lane) {
         const Issuer issuer{&w, lane, &i};
@@ -159,7 +160,7 @@ Instr decode_load(Decoder& d, Modifiers& m, std::shared_ptr<TensorForm> form) {
     m.done();
     need_operands(d, 3u + form->multicast + hint);
     Instr i;
-    i.exec = exec_load;
+    i.exec = exec_cp_async_bulk_tensor_load;
     i.addr = d.addr(0);
     decode_tensor(d, 1, *form);
     form->barrier = d.addr(2);
@@ -168,7 +169,7 @@ Instr decode_load(Decoder& d, Modifiers& m, std::shared_ptr<TensorForm> form) {
     return i;
 }
 
-Instr decode_store(Decoder& d, Modifiers& m, bool reduce, std::shared_ptr<TensorForm> form) {
+Instr decode_cp_async_bulk_tensor_store(Decoder& d, Modifiers& m, bool reduce, std::shared_ptr<TensorForm> form) {
     m.need("global");
     m.need_any({"shared::cta", "shared"});
     if (reduce) {
@@ -182,7 +183,7 @@ Instr decode_store(Decoder& d, Modifiers& m, bool reduce, std::shared_ptr<Tensor
     m.done();
     need_operands(d, 2u + hint);
     Instr i;
-    i.exec = exec_store;
+    i.exec = exec_cp_async_bulk_tensor_store;
     decode_tensor(d, 0, *form);
     i.addr = d.addr(1);
     i.extra = form;
@@ -204,7 +205,7 @@ Instr decode_prefetch_map(Decoder& d, Modifiers& m) {
     return i;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_cp_async_bulk_tensor(Decoder& d) {
     if (d.sm() < 90) d.refuse("tensor copies need sm_90 or later");
     Modifiers m(d);
     if (d.statement().opcode == "prefetch") return decode_prefetch_map(d, m);
@@ -215,7 +216,8 @@ Instr decode(Decoder& d) {
     const bool prefetch = !reduce && m.take("prefetch");
     m.need("tensor");
     form->rank = decode_rank(m);
-    if (!prefetch) return m.peek() == "global" ? decode_store(d, m, reduce, form) : decode_load(d, m, form);
+    if (!prefetch)
+        return m.peek() == "global" ? decode_cp_async_bulk_tensor_store(d, m, reduce, form) : decode_load(d, m, form);
     m.need("L2");
     m.need("global");
     take_tile(d, m);
@@ -224,7 +226,7 @@ Instr decode(Decoder& d) {
     need_operands(d, 1u + hint);
     decode_tensor(d, 0, *form);
     Instr i;
-    i.exec = exec_prefetch;
+    i.exec = exec_cp_async_bulk_tensor_prefetch;
     i.extra = form;
     return i;
 }
@@ -234,6 +236,6 @@ Instr decode(Decoder& d) {
 const Family cp_async_bulk_tensor_family{
     "cp.async.bulk.tensor",
     {"cp.async.bulk.tensor", "cp.async.bulk.prefetch.tensor", "cp.reduce.async.bulk.tensor", "prefetch.tensormap"},
-    decode};
+    decode_cp_async_bulk_tensor};
 
 }  // namespace nvfp4r::sim

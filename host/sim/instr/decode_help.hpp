@@ -36,9 +36,6 @@ inline uint32_t first_lane(LaneMask lanes) {
 /// The value that all lanes must share (a TMEM address, a column count); a lane that differs is reported.
 uint32_t uniform_value(Warp& warp, const Instr& instr, const Src& src, LaneMask lanes, const char* what);
 
-/// What Decoder::dst gives for the sink `_`.
-inline constexpr uint32_t kSinkSlot = ~0u;
-
 /// Slots of a register list; `count` registers must stand there.
 std::vector<uint32_t> register_list(Decoder& decoder, const Operand& operand, size_t count);
 std::vector<Src> source_list(Decoder& decoder, const Operand& operand, size_t count, uint32_t bits);

@@ -12,7 +12,7 @@ struct Fence {
     Scope scope = Scope::gpu;
 };
 
-Step exec_fence(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_fence_fence(Warp& warp, const Instr& instr, LaneMask lanes) {
     const Fence& fence = instr.extra_as<Fence>();
     if (warp.machine().checker()) note_fence(warp, lanes, fence.semantics, fence.scope);
     return Step::next;
@@ -42,7 +42,7 @@ Step exec_mbarrier_init(Warp& warp, const Instr&, LaneMask lanes) {
 }
 
 /// Fences between proxies that the simulator does not keep apart.
-Step exec_nothing(Warp&, const Instr&, LaneMask) {
+Step exec_fence_nothing(Warp&, const Instr&, LaneMask) {
     return Step::next;
 }
 
@@ -56,18 +56,18 @@ void decode_proxy(Decoder& decoder, Modifiers& modifiers, Instr& instr) {
         modifiers.need("cluster");
         instr.exec = exec_proxy;
     } else if (modifiers.take("alias")) {
-        instr.exec = exec_nothing;
+        instr.exec = exec_fence_nothing;
     } else if (modifiers.take("tensormap::generic")) {
         // Tensor maps are read when the copy is issued, so they are never stale here.
         modifiers.need_any({"acquire", "release"});
         need_scope(decoder, modifiers);
-        instr.exec = exec_nothing;
+        instr.exec = exec_fence_nothing;
     } else {
         decoder.refuse("this kind of proxy fence is not modelled");
     }
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_fence(Decoder& decoder) {
     const Statement& statement = decoder.statement();
     Modifiers modifiers(decoder);
     Instr instr;
@@ -79,7 +79,7 @@ Instr decode(Decoder& decoder) {
             // membar.cta / .gl / .sys are fence.sc with scopes cta, gpu and sys.
             fence.scope = modifiers.take_one<Scope>({{"cta", Scope::cta}, {"gl", Scope::gpu}}, Scope::sys);
             if (fence.scope == Scope::sys) modifiers.need("sys");
-            instr.exec = exec_fence;
+            instr.exec = exec_fence_fence;
         }
     } else if (modifiers.take("proxy")) {
         decode_proxy(decoder, modifiers, instr);
@@ -95,7 +95,7 @@ Instr decode(Decoder& decoder) {
                                                         Semantics::acq_rel);
         modifiers.take_any({"sync_restrict::shared::cluster", "sync_restrict::shared::cta"});
         fence.scope = need_scope(decoder, modifiers);
-        instr.exec = exec_fence;
+        instr.exec = exec_fence_fence;
     }
     modifiers.done();
     instr.extra = std::make_shared<Fence>(fence);
@@ -104,6 +104,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family fence_family = {"fence", {"fence", "membar"}, decode};
+const Family fence_family = {"fence", {"fence", "membar"}, decode_fence};
 
 }  // namespace nvfp4r::sim

@@ -8,13 +8,13 @@ namespace nvfp4r::sim {
 
 namespace {
 
-struct Add {
+struct FloatArithmeticAdd {
     template <class T>
     T operator()(T a, T b) const {
         return a + b;
     }
 };
-struct Sub {
+struct FloatArithmeticSub {
     template <class T>
     T operator()(T a, T b) const {
         return a - b;
@@ -34,7 +34,7 @@ struct Fma {
     }
     static float scaled(float scale, float a, float b, float c) { return std::fma(a * scale, b, c * scale); }
 };
-struct Div {
+struct FloatArithmeticDiv {
     template <class T>
     T operator()(T a, T b) const {
         return a / b;
@@ -48,13 +48,13 @@ struct DivApprox {
         return a / b;
     }
 };
-struct Neg {
+struct FloatArithmeticNeg {
     template <class T>
     T operator()(T a) const {
         return -a;
     }
 };
-struct Abs {
+struct FloatArithmeticAbs {
     template <class T>
     T operator()(T a) const {
         return std::fabs(a);
@@ -123,7 +123,7 @@ bool has_pairs(const Decoder& decoder) {
     return decoder.sm() >= 100;
 }
 
-Instr finish(Decoder& decoder, Exec exec, const FloatRule& rule, size_t sources, uint32_t bits) {
+Instr finish_float_arithmetic(Decoder& decoder, Exec exec, const FloatRule& rule, size_t sources, uint32_t bits) {
     if (!exec) decoder.refuse("this form is not modelled");
     Instr instr;
     instr.exec = exec;
@@ -139,8 +139,8 @@ Instr decode_mixed(Decoder& decoder, const std::string& opcode, DataType narrow,
     Instr instr;
     const size_t sources = opcode == "fma" ? 3 : 2;
     instr.exec = opcode == "fma"   ? exec_mixed<Fma, 2, 3>
-                 : opcode == "add" ? exec_mixed<Add, 1, 2>
-                 : opcode == "sub" ? exec_mixed<Sub, 1, 2>
+                 : opcode == "add" ? exec_mixed<FloatArithmeticAdd, 1, 2>
+                 : opcode == "sub" ? exec_mixed<FloatArithmeticSub, 1, 2>
                                    : nullptr;
     if (!instr.exec) decoder.refuse("this form is not modelled");
     instr.detail = rule.pack();
@@ -169,10 +169,10 @@ Instr decode_arithmetic(Decoder& decoder, Modifiers& modifiers, const std::strin
         return decode_mixed(decoder, opcode, narrow, rule);
     }
     const Exec exec = fused             ? exec_of<Fma, 3>(type)
-                      : opcode == "add" ? exec_of<Add, 2>(type)
-                      : opcode == "sub" ? exec_of<Sub, 2>(type)
+                      : opcode == "add" ? exec_of<FloatArithmeticAdd, 2>(type)
+                      : opcode == "sub" ? exec_of<FloatArithmeticSub, 2>(type)
                                         : exec_of<Mul, 2>(type);
-    return finish(decoder, exec, rule, fused ? 3 : 2, type_bits(type));
+    return finish_float_arithmetic(decoder, exec, rule, fused ? 3 : 2, type_bits(type));
 }
 
 Instr decode_div(Decoder& decoder, Modifiers& modifiers) {
@@ -188,9 +188,9 @@ Instr decode_div(Decoder& decoder, Modifiers& modifiers) {
         decoder.refuse("this form is not modelled");
     }
     const Exec exec = approx                  ? exec_f32<DivApprox, 2>
-                      : type == DataType::f32 ? exec_f32<Div, 2>
-                                              : exec_f64<Div, 2, true>;
-    return finish(decoder, exec, rule, 2, type_bits(type));
+                      : type == DataType::f32 ? exec_f32<FloatArithmeticDiv, 2>
+                                              : exec_f64<FloatArithmeticDiv, 2, true>;
+    return finish_float_arithmetic(decoder, exec, rule, 2, type_bits(type));
 }
 
 Instr decode_sign(Decoder& decoder, Modifiers& modifiers, bool neg) {
@@ -198,7 +198,9 @@ Instr decode_sign(Decoder& decoder, Modifiers& modifiers, bool neg) {
     rule.ftz = modifiers.take("ftz");
     const DataType type = take_type(decoder, modifiers);
     if (type == DataType::f32x2 || (rule.ftz && type != DataType::f32)) decoder.refuse("this form is not modelled");
-    return finish(decoder, neg ? exec_of<Neg, 1>(type) : exec_of<Abs, 1>(type), rule, 1, type_bits(type));
+    return finish_float_arithmetic(decoder,
+                                   neg ? exec_of<FloatArithmeticNeg, 1>(type) : exec_of<FloatArithmeticAbs, 1>(type),
+                                   rule, 1, type_bits(type));
 }
 
 Instr decode_testp(Decoder& decoder, Modifiers& modifiers) {
@@ -220,7 +222,7 @@ Instr decode_testp(Decoder& decoder, Modifiers& modifiers) {
     return instr;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_float_arithmetic(Decoder& decoder) {
     const std::string& opcode = decoder.statement().opcode;
     Modifiers modifiers(decoder);
     Instr instr;
@@ -234,7 +236,7 @@ Instr decode(Decoder& decoder) {
         const DataType type = take_type(decoder, modifiers);
         const Exec exec =
             type == DataType::f32 ? exec_map<CopySign<0x80000000u>, 2> : exec_map<CopySign<uint64_t{1} << 63>, 2>;
-        instr = finish(decoder, exec, FloatRule{}, 2, type_bits(type));
+        instr = finish_float_arithmetic(decoder, exec, FloatRule{}, 2, type_bits(type));
     } else {
         instr = decode_arithmetic(decoder, modifiers, opcode);
     }
@@ -246,7 +248,7 @@ Instr decode(Decoder& decoder) {
 
 const Family float_arithmetic_family = {"float arithmetic",
                                         {"add", "sub", "mul", "fma", "mad", "div", "abs", "neg", "copysign", "testp"},
-                                        decode,
+                                        decode_float_arithmetic,
                                         {"f32", "f64", "f32x2", "f32.f16", "f32.bf16"}};
 
 }  // namespace nvfp4r::sim

@@ -6,11 +6,11 @@ namespace nvfp4r::sim {
 
 namespace {
 
-struct Form {
+struct FloatMinMaxForm {
     bool max = false, ftz = false, nan = false, xorsign = false, abs = false;
 };
 
-float pick(const Form& form, float a, float b) {
+float pick_float_min_max(const FloatMinMaxForm& form, float a, float b) {
     // .xorsign.abs: the magnitude is that of |a| and |b|, the sign is the exclusive or of the signs.
     const bool negative = std::signbit(a) != std::signbit(b);
     if (form.abs) {
@@ -23,17 +23,17 @@ float pick(const Form& form, float a, float b) {
 
 template <size_t N>
 Step exec_f32_pick(Warp& warp, const Instr& instr, LaneMask lanes) {
-    const Form& form = instr.extra_as<Form>();
+    const FloatMinMaxForm& form = instr.extra_as<FloatMinMaxForm>();
     FloatRule rule;
     rule.ftz = form.ftz;
     if constexpr (N == 2) {
         return map_lanes<2>(warp, instr, lanes, [&](uint64_t a, uint64_t b) {
-            return store_f32(pick(form, load_f32(a, rule), load_f32(b, rule)), rule);
+            return store_f32(pick_float_min_max(form, load_f32(a, rule), load_f32(b, rule)), rule);
         });
     } else {
         return map_lanes<3>(warp, instr, lanes, [&](uint64_t a, uint64_t b, uint64_t c) {
-            const float first = pick(form, load_f32(a, rule), load_f32(b, rule));
-            return store_f32(pick(form, first, load_f32(c, rule)), rule);
+            const float first = pick_float_min_max(form, load_f32(a, rule), load_f32(b, rule));
+            return store_f32(pick_float_min_max(form, first, load_f32(c, rule)), rule);
         });
     }
 }
@@ -46,10 +46,10 @@ Step exec_f64_pick(Warp& warp, const Instr& instr, LaneMask lanes) {
     });
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_float_min_max(Decoder& decoder) {
     const Statement& statement = decoder.statement();
     Modifiers modifiers(decoder);
-    Form form;
+    FloatMinMaxForm form;
     form.max = statement.opcode == "max";
     form.ftz = modifiers.take("ftz");
     form.nan = modifiers.take("NaN");
@@ -67,7 +67,7 @@ Instr decode(Decoder& decoder) {
         if (form.xorsign && (!form.abs || three)) decoder.refuse(".xorsign wants .abs and two sources");
         if (form.abs && !form.xorsign && !three) decoder.refuse(".abs wants .xorsign or three sources");
         instr.exec = three ? exec_f32_pick<3> : exec_f32_pick<2>;
-        instr.extra = std::make_shared<Form>(form);
+        instr.extra = std::make_shared<FloatMinMaxForm>(form);
     }
     instr.dst = decoder.dst(0);
     for (size_t i = 0; i < (three ? 3u : 2u); ++i) instr.src[i] = decoder.src(i + 1, type_bits(type));
@@ -76,6 +76,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family float_min_max_family = {"float min max", {"min", "max"}, decode, {"f32", "f64"}};
+const Family float_min_max_family = {"float min max", {"min", "max"}, decode_float_min_max, {"f32", "f64"}};
 
 }  // namespace nvfp4r::sim

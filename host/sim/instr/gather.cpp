@@ -11,7 +11,7 @@ bool all_here(const Warp& warp, LaneMask mask, uint32_t pc) {
     return true;
 }
 
-std::string describe(const Warp&) {
+std::string describe_gather(const Warp&) {
     return "lanes that its member mask names and that have not come";
 }
 
@@ -41,7 +41,7 @@ LaneMask gather(Warp& warp, const Instr& instr, LaneMask lanes, const uint64_t* 
                                               named),
                                   &warp, group, &instr);
         warp.block(
-            group, [&warp, named, pc] { return all_here(warp, named, pc); }, describe);
+            group, [&warp, named, pc] { return all_here(warp, named, pc); }, describe_gather);
     });
     return ready;
 }

@@ -10,11 +10,11 @@ namespace nvfp4r::sim {
 namespace {
 
 template <class T>
-struct Add {
+struct IntegerAdd {
     uint64_t operator()(uint64_t a, uint64_t b) const { return as<T>(a + b); }
 };
 template <class T>
-struct Sub {
+struct IntegerSub {
     uint64_t operator()(uint64_t a, uint64_t b) const { return as<T>(a - b); }
 };
 template <class T>
@@ -111,7 +111,7 @@ bool overflows(T x, T y) {
     return std::is_signed_v<T> && x == std::numeric_limits<T>::min() && y == static_cast<T>(-1);
 }
 template <class T>
-struct Div {
+struct IntegerDiv {
     uint64_t operator()(uint64_t a, uint64_t b) const {
         const T x = as<T>(a), y = as<T>(b);
         if (y == 0) return slot_of(static_cast<T>(-1));
@@ -128,12 +128,12 @@ struct Rem {
 };
 
 template <class T>
-struct Neg {
+struct IntegerNeg {
     uint64_t operator()(uint64_t a) const { return as<T>(uint64_t{0} - a); }
 };
 template <class T>
-struct Abs {
-    uint64_t operator()(uint64_t a) const { return as<T>(a) < 0 ? Neg<std::make_unsigned_t<T>>{}(a) : a; }
+struct IntegerAbs {
+    uint64_t operator()(uint64_t a) const { return as<T>(a) < 0 ? IntegerNeg<std::make_unsigned_t<T>>{}(a) : a; }
 };
 template <class T>
 struct Min {
@@ -177,11 +177,11 @@ Exec decode_add_sub(Decoder& decoder, Modifiers& modifiers, DataType& type, bool
     type = take_type(decoder, modifiers);
     if (sat && type != DataType::s32) decoder.refuse(".sat is for .s32");
     if (sat) return sub ? exec_map<SubSat, 2> : exec_map<AddSat, 2>;
-    if (is_halves(type)) return sub ? nullptr : exec_map<Halves<Add, uint16_t, false>, 2>;
-    return sub ? exec_by_width<Sub, 2>(type) : exec_by_width<Add, 2>(type);
+    if (is_halves(type)) return sub ? nullptr : exec_map<Halves<IntegerAdd, uint16_t, false>, 2>;
+    return sub ? exec_by_width<IntegerSub, 2>(type) : exec_by_width<IntegerAdd, 2>(type);
 }
 
-Exec exec_wide(DataType type, bool mad) {
+Exec exec_integer_wide(DataType type, bool mad) {
     switch (type) {
         case DataType::u16: return mad ? exec_map<MadWide<uint16_t>, 3> : exec_map<MulWide<uint16_t>, 2>;
         case DataType::s16: return mad ? exec_map<MadWide<int16_t>, 3> : exec_map<MulWide<int16_t>, 2>;
@@ -201,7 +201,7 @@ Exec decode_mul(Decoder& decoder, Modifiers& modifiers, DataType& type, bool mad
     if (part == Part::hi) return mad ? exec_by_type<MadHi, 3>(type) : exec_by_type<MulHi, 2>(type);
     if (part == Part::none) decoder.refuse("one of .lo, .hi and .wide is wanted");
     wide = true;
-    return exec_wide(type, mad);
+    return exec_integer_wide(type, mad);
 }
 
 Exec decode_mul24(Decoder& decoder, Modifiers& modifiers, DataType& type, bool mad) {
@@ -231,7 +231,7 @@ Exec decode_min_max(Decoder& decoder, Modifiers& modifiers, DataType& type, bool
     return max ? exec_map<Relu32<Max<int32_t>>, 2> : exec_map<Relu32<Min<int32_t>>, 2>;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_integer(Decoder& decoder) {
     const std::string& opcode = decoder.statement().opcode;
     Modifiers modifiers(decoder);
     Instr instr;
@@ -254,13 +254,13 @@ Instr decode(Decoder& decoder) {
             sources = 3;
             instr.exec = exec_by_type<Sad, 3>(type);
         } else if (opcode == "div") {
-            instr.exec = exec_by_type<Div, 2>(type);
+            instr.exec = exec_by_type<IntegerDiv, 2>(type);
         } else if (opcode == "rem") {
             instr.exec = exec_by_type<Rem, 2>(type);
         } else {
             sources = 1;
             if (!is_signed(type)) decoder.refuse("a signed type is wanted");
-            instr.exec = opcode == "neg" ? exec_by_width<Neg, 1>(type) : exec_by_type<Abs, 1>(type);
+            instr.exec = opcode == "neg" ? exec_by_width<IntegerNeg, 1>(type) : exec_by_type<IntegerAbs, 1>(type);
         }
     }
     if (!instr.exec) decoder.refuse("this form is not modelled");
@@ -278,7 +278,7 @@ Instr decode(Decoder& decoder) {
 const Family integer_family = {
     "integer",
     {"add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max"},
-    decode,
+    decode_integer,
     {"u16", "s16", "u32", "s32", "u64", "s64", "u16x2", "s16x2"}};
 
 }  // namespace nvfp4r::sim

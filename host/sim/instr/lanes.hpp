@@ -55,8 +55,6 @@ LaneMask lanes_where(LaneMask lanes, F f) {
     return mask;
 }
 
-inline constexpr uint32_t kSinkSlot = ~0u;
-
 inline void write_pred(Warp& warp, uint32_t slot, LaneMask value, LaneMask lanes) {
     if (slot == kSinkSlot) return;
     LaneMask& pred = warp.pred(slot);

@@ -38,7 +38,7 @@ uint16_t element(const Matrix& matrix, uint32_t row, uint32_t column) {
 struct Cell {
     uint32_t row, column;
 };
-Cell cell_of(uint32_t t, uint32_t e, bool transposed) {
+Cell ldmatrix_cell_of(uint32_t t, uint32_t e, bool transposed) {
     const uint32_t major = t / 4, minor = 2 * (t % 4) + e;
     return transposed ? Cell{minor, major} : Cell{major, minor};
 }
@@ -66,7 +66,7 @@ Machine::Place row_place(Warp& w, const Instr& i, const Lanes& addresses, uint32
     return place;
 }
 
-Step exec_load(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_ldmatrix_load(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<MatrixForm>();
     Lanes addresses;
     w.addresses(i.addr, addresses, lanes);
@@ -82,7 +82,7 @@ Step exec_load(Warp& w, const Instr& i, LaneMask lanes) {
         for (uint32_t t = 0; t < kLanes; ++t) {
             uint32_t value = 0;
             for (uint32_t e = 0; e < 2; ++e) {
-                const Cell cell = cell_of(t, e, form.transposed);
+                const Cell cell = ldmatrix_cell_of(t, e, form.transposed);
                 value |= uint32_t{element(matrix, cell.row, cell.column)} << (16 * e);
             }
             out[t] = value;
@@ -91,7 +91,7 @@ Step exec_load(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_ldmatrix_store(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<MatrixForm>();
     Lanes addresses;
     w.addresses(i.addr, addresses, lanes);
@@ -101,7 +101,7 @@ Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
         Matrix matrix{};
         for (uint32_t t = 0; t < kLanes; ++t)
             for (uint32_t e = 0; e < 2; ++e) {
-                const Cell cell = cell_of(t, e, form.transposed);
+                const Cell cell = ldmatrix_cell_of(t, e, form.transposed);
                 const auto bits = static_cast<uint16_t>(values[t] >> (16 * e));
                 std::memcpy(&matrix[cell.row][2 * cell.column], &bits, sizeof(bits));
             }
@@ -120,7 +120,7 @@ Step exec_move(Warp& w, const Instr& i, LaneMask lanes) {
     const uint64_t* from = w.read(i.src[0], scratch, lanes);
     for (uint32_t t = 0; t < kLanes; ++t)
         for (uint32_t e = 0; e < 2; ++e) {
-            const Cell cell = cell_of(t, e, true);  // where thread t's element lies in the matrix before
+            const Cell cell = ldmatrix_cell_of(t, e, true);  // where thread t's element lies in the matrix before
             const uint64_t bits =
                 from[cell.row * kRowElements / 2 + cell.column / 2] >> 16 * (cell.column % 2) & 0xffffu;
             moved[t] |= bits << 16 * e;
@@ -158,7 +158,7 @@ void decode_tail(Decoder& d, Modifiers& m, bool wide, bool load, Instr& i, Matri
     m.done();
 }
 
-Instr decode(Decoder& d) {
+Instr decode_ldmatrix(Decoder& d) {
     if (d.statement().opcode == "movmatrix") return decode_move(d);
     const bool load = d.statement().opcode == "ldmatrix";
     Modifiers m(d);
@@ -179,7 +179,7 @@ Instr decode(Decoder& d) {
     else
         form->sources = source_list(d, operands[1], count, 32);
     i.addr = d.addr(load ? 1 : 0);
-    i.exec = load ? exec_load : exec_store;
+    i.exec = load ? exec_ldmatrix_load : exec_ldmatrix_store;
     i.extra = form;
     return i;
 }
@@ -188,6 +188,6 @@ static_assert(kRowElements * sizeof(uint16_t) == kRowBytes, "a row is eight 16-b
 
 }  // namespace
 
-const Family ldmatrix_family{"ldmatrix", {"ldmatrix", "stmatrix", "movmatrix"}, decode};
+const Family ldmatrix_family{"ldmatrix", {"ldmatrix", "stmatrix", "movmatrix"}, decode_ldmatrix};
 
 }  // namespace nvfp4r::sim

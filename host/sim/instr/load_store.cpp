@@ -10,7 +10,7 @@
 namespace nvfp4r::sim {
 namespace {
 
-constexpr uint32_t kMaxVector = 8;
+constexpr uint32_t kLoadStoreMaxVector = 8;
 
 struct MemoryAccess {
     StateSpace space = StateSpace::generic;
@@ -19,9 +19,9 @@ struct MemoryAccess {
     uint32_t bytes = 0;  // of an element
     uint32_t count = 1;  // elements of the vector
     bool is_signed = false;
-    uint32_t registers[kMaxVector] = {};      // ld: destination slots
-    uint32_t register_bits[kMaxVector] = {};  // ld: their widths
-    Src values[kMaxVector];                   // st
+    uint32_t registers[kLoadStoreMaxVector] = {};      // ld: destination slots
+    uint32_t register_bits[kLoadStoreMaxVector] = {};  // ld: their widths
+    Src values[kLoadStoreMaxVector];                   // st
     // ld: the part of the access that some instruction uses; compilers widen vector loads past it.
     uint32_t used_from = 0, used_to = 0;
 };
@@ -46,14 +46,14 @@ void charge(Warp& warp, const MemoryAccess& access, const Machine::Place& place,
     warp.time += cycles;
 }
 
-Step exec_load(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_load_store_load(Warp& warp, const Instr& instr, LaneMask lanes) {
     const MemoryAccess& access = instr.extra_as<MemoryAccess>();
     const uint32_t total = access.bytes * access.count;
     Checker* checker = warp.machine().checker();
     const AccessInfo info{Access::read, Proxy::generic, order_of(access.semantics, access.scope), &instr};
     Lanes addresses, sink;
     warp.addresses(instr.addr, addresses, lanes);
-    uint64_t* destination[kMaxVector];
+    uint64_t* destination[kLoadStoreMaxVector];
     for (uint32_t e = 0; e < access.count; ++e) destination[e] = warp.write(access.registers[e], sink, lanes);
     bool charged = false;
     for_each_run(
@@ -83,15 +83,15 @@ Step exec_load(Warp& warp, const Instr& instr, LaneMask lanes) {
     return Step::next;
 }
 
-Step exec_store(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_load_store_store(Warp& warp, const Instr& instr, LaneMask lanes) {
     const MemoryAccess& access = instr.extra_as<MemoryAccess>();
     const uint32_t total = access.bytes * access.count;
     Machine& machine = warp.machine();
     Checker* checker = machine.checker();
     const AccessInfo info{Access::write, Proxy::generic, order_of(access.semantics, access.scope), &instr};
-    Lanes addresses, scratch[kMaxVector];
+    Lanes addresses, scratch[kLoadStoreMaxVector];
     warp.addresses(instr.addr, addresses, lanes);
-    const uint64_t* values[kMaxVector];
+    const uint64_t* values[kLoadStoreMaxVector];
     for (uint32_t e = 0; e < access.count; ++e) values[e] = warp.read(access.values[e], scratch[e], lanes);
     bool changed = false;
     for_each_run(warp, instr, lanes, addresses, access.space, total,
@@ -120,16 +120,16 @@ struct ElementType {
     bool is_signed;
 };
 
-ElementType take_type(Decoder& decoder, Modifiers& modifiers) {
+ElementType take_element_type(Decoder& decoder, Modifiers& modifiers) {
     const std::string_view name = modifiers.next("the type");
     constexpr struct {
         std::string_view name;
         ElementType type;
-    } kTypes[] = {{"b8", {1, false}},  {"u8", {1, false}},  {"s8", {1, true}},    {"b16", {2, false}},
-                  {"u16", {2, false}}, {"s16", {2, true}},  {"b32", {4, false}},  {"u32", {4, false}},
-                  {"s32", {4, true}},  {"f32", {4, false}}, {"b64", {8, false}},  {"u64", {8, false}},
-                  {"s64", {8, true}},  {"f64", {8, false}}, {"b128", {16, false}}};
-    for (const auto& entry : kTypes)
+    } kElements[] = {{"b8", {1, false}},  {"u8", {1, false}},  {"s8", {1, true}},    {"b16", {2, false}},
+                     {"u16", {2, false}}, {"s16", {2, true}},  {"b32", {4, false}},  {"u32", {4, false}},
+                     {"s32", {4, true}},  {"f32", {4, false}}, {"b64", {8, false}},  {"u64", {8, false}},
+                     {"s64", {8, true}},  {"f64", {8, false}}, {"b128", {16, false}}};
+    for (const auto& entry : kElements)
         if (entry.name == name) return entry.type;
     decoder.refuse("type ." + std::string(name) + " is not modelled here");
     return {};
@@ -149,7 +149,7 @@ uint32_t bits_of(Decoder& decoder, const Operand& operand) {
     return 0;
 }
 
-void take_order(Decoder& decoder, Modifiers& modifiers, bool store, MemoryAccess& access) {
+void take_order_load_store(Decoder& decoder, Modifiers& modifiers, bool store, MemoryAccess& access) {
     if (modifiers.take("weak")) return;
     if (modifiers.take("volatile")) {
         // volatile is relaxed with system scope (PTX ISA 8.4), and nothing more.
@@ -188,18 +188,18 @@ bool take_cache_modifiers(Modifiers& modifiers, bool& non_coherent) {
     }
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_load_store(Decoder& decoder) {
     const Statement& statement = decoder.statement();
     const bool store = statement.opcode == "st";
     Modifiers modifiers(decoder);
     MemoryAccess access;
-    take_order(decoder, modifiers, store, access);
+    take_order_load_store(decoder, modifiers, store, access);
     access.space = take_space(modifiers);
     bool non_coherent = false;
     const bool hint = take_cache_modifiers(modifiers, non_coherent);
     if (non_coherent && (store || access.space != StateSpace::global)) decoder.refuse(".nc is for ld.global");
     access.count = modifiers.take_one<uint32_t>({{"v2", 2}, {"v4", 4}, {"v8", 8}}, 1);
-    const ElementType type = take_type(decoder, modifiers);
+    const ElementType type = take_element_type(decoder, modifiers);
     modifiers.done();
     access.bytes = type.bytes;
     access.is_signed = type.is_signed && !store;
@@ -251,7 +251,7 @@ Instr decode(Decoder& decoder) {
         if (access.register_bits[e] < access.bytes * 8) decoder.refuse("the register is narrower than the type");
     }
     if (!store && access.used_to == 0) access.used_to = access.count * access.bytes;  // nothing is used: judged whole
-    instr.exec = store ? exec_store : exec_load;
+    instr.exec = store ? exec_load_store_store : exec_load_store_load;
     instr.flags = static_cast<uint16_t>(kMemory | (store ? kStore : 0));
     if (!store && access.semantics != Semantics::weak) instr.flags |= kMaySpin;
     instr.extra = std::make_shared<MemoryAccess>(access);
@@ -260,6 +260,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family load_store_family = {"load_store", {"ld", "ldu", "st"}, decode};
+const Family load_store_family = {"load_store", {"ld", "ldu", "st"}, decode_load_store};
 
 }  // namespace nvfp4r::sim

@@ -127,7 +127,7 @@ struct Prmt {
 
 enum class PredOp : uint64_t { and_, or_, xor_, not_ };
 
-Step exec_pred(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_logic_pred(Warp& warp, const Instr& instr, LaneMask lanes) {
     const LaneMask a = warp.read_pred(instr.src[0], lanes);
     const auto op = static_cast<PredOp>(instr.detail);
     const LaneMask b = op == PredOp::not_ ? 0 : warp.read_pred(instr.src[1], lanes);
@@ -145,7 +145,7 @@ Instr decode_logic(Decoder& decoder, Modifiers& modifiers, const std::string& op
     Instr instr;
     if (type == DataType::pred) {
         if (opcode == "cnot") decoder.refuse("cnot of a predicate");
-        instr.exec = exec_pred;
+        instr.exec = exec_logic_pred;
         const PredOp op = opcode == "and"   ? PredOp::and_
                           : opcode == "or"  ? PredOp::or_
                           : opcode == "xor" ? PredOp::xor_
@@ -229,7 +229,7 @@ Instr decode_permute(Decoder& decoder, Modifiers& modifiers) {
     return instr;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_logic(Decoder& decoder) {
     const std::string& opcode = decoder.statement().opcode;
     Modifiers modifiers(decoder);
     Instr instr;
@@ -250,6 +250,7 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family logic_family = {"logic", {"and", "or", "xor", "not", "cnot", "lop3", "shl", "shr", "shf", "prmt"}, decode};
+const Family logic_family = {
+    "logic", {"and", "or", "xor", "not", "cnot", "lop3", "shl", "shr", "shf", "prmt"}, decode_logic};
 
 }  // namespace nvfp4r::sim

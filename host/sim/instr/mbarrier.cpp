@@ -24,7 +24,7 @@ constexpr uint32_t kPhaseBit = 63, kPendingBit = 43;
 constexpr uint64_t kPendingMask = (1u << 20) - 1;
 constexpr uint64_t kRefusals = 8;  // random policies: one try_wait in so many returns false before its phase is over
 
-struct Operation {
+struct MbarrierOperation {
     StateSpace space = StateSpace::shared;
     bool has_order = true;  // release for arrivals, acquire for waits
     // .cta is written: nothing is ordered between CTAs. Without a scope the ISA says .cta too, yet CUTLASS and others
@@ -54,7 +54,7 @@ struct Waits {
     std::array<std::map<std::pair<const Cta*, uint32_t>, uint64_t>, kLanes> known;
 };
 
-Target target_of(Warp& warp, const Instr& instr, StateSpace space, uint64_t address) {
+Target mbarrier_target_of(Warp& warp, const Instr& instr, StateSpace space, uint64_t address) {
     Target target;
     bool cluster_form = space == StateSpace::shared_cluster;
     if (space == StateSpace::generic) {
@@ -90,14 +90,14 @@ uint64_t token(const Mbarrier& barrier) {
 }
 
 Step exec_init(Warp& warp, const Instr& instr, LaneMask lanes) {
-    const Operation& op = instr.extra_as<Operation>();
+    const MbarrierOperation& op = instr.extra_as<MbarrierOperation>();
     Lanes addresses, scratch;
     warp.addresses(instr.addr, addresses, lanes);
     const uint64_t* counts = warp.read(instr.src[0], scratch, lanes);
     Machine& machine = warp.machine();
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
-        const Target target = target_of(warp, instr, op.space, addresses[lane]);
+        const Target target = mbarrier_target_of(warp, instr, op.space, addresses[lane]);
         if (target.owner->mbarriers.erase(target.offset) != 0)
             machine.report(FindingKind::mbarrier_misuse,
                            fmt::format("mbarrier.init at offset {:#x}, where a live mbarrier is: mbarrier.inval first",
@@ -122,13 +122,13 @@ Step exec_init(Warp& warp, const Instr& instr, LaneMask lanes) {
 }
 
 Step exec_inval(Warp& warp, const Instr& instr, LaneMask lanes) {
-    const Operation& op = instr.extra_as<Operation>();
+    const MbarrierOperation& op = instr.extra_as<MbarrierOperation>();
     Lanes addresses;
     warp.addresses(instr.addr, addresses, lanes);
     Machine& machine = warp.machine();
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
-        const Target target = target_of(warp, instr, op.space, addresses[lane]);
+        const Target target = mbarrier_target_of(warp, instr, op.space, addresses[lane]);
         const Mbarrier& barrier = machine.mbarrier(*target.owner, target.offset, &instr);
         if (barrier.tx != 0)
             machine.report(
@@ -146,8 +146,8 @@ Step exec_inval(Warp& warp, const Instr& instr, LaneMask lanes) {
     return Step::next;
 }
 
-Step exec_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
-    const Operation& op = instr.extra_as<Operation>();
+Step exec_mbarrier_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
+    const MbarrierOperation& op = instr.extra_as<MbarrierOperation>();
     Lanes addresses, scratch[2], sink;
     warp.addresses(instr.addr, addresses, lanes);
     const uint64_t* counts = warp.read(instr.src[0], scratch[0], lanes);
@@ -156,7 +156,7 @@ Step exec_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
     Machine& machine = warp.machine();
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
-        const Target target = target_of(warp, instr, op.space, addresses[lane]);
+        const Target target = mbarrier_target_of(warp, instr, op.space, addresses[lane]);
         Mbarrier& barrier = barrier_of(warp, lane, instr, target);
         if (op.expects) barrier.expect_tx(static_cast<int64_t>(static_cast<uint32_t>(bytes[lane])));
         const uint64_t state = token(barrier);
@@ -175,13 +175,13 @@ Step exec_arrive(Warp& warp, const Instr& instr, LaneMask lanes) {
 }
 
 Step exec_tx(Warp& warp, const Instr& instr, LaneMask lanes) {
-    const Operation& op = instr.extra_as<Operation>();
+    const MbarrierOperation& op = instr.extra_as<MbarrierOperation>();
     Lanes addresses, scratch;
     warp.addresses(instr.addr, addresses, lanes);
     const uint64_t* bytes = warp.read(instr.src[0], scratch, lanes);
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
-        Mbarrier& barrier = barrier_of(warp, lane, instr, target_of(warp, instr, op.space, addresses[lane]));
+        Mbarrier& barrier = barrier_of(warp, lane, instr, mbarrier_target_of(warp, instr, op.space, addresses[lane]));
         const int64_t count = static_cast<int64_t>(static_cast<uint32_t>(bytes[lane]));
         op.expects ? barrier.expect_tx(count) : barrier.complete_tx(count);
     }
@@ -189,7 +189,7 @@ Step exec_tx(Warp& warp, const Instr& instr, LaneMask lanes) {
     return Step::next;
 }
 
-std::string describe_wait(const Warp& warp) {
+std::string describe_mbarrier_wait(const Warp& warp) {
     auto found = warp.family_state.find(state_key::kMbarrier);
     if (found == warp.family_state.end()) return "an mbarrier";
     const Waits& waits = *static_cast<const Waits*>(found->second.get());
@@ -231,7 +231,8 @@ bool waits_for_stale_phase(const Warp& warp) {
 namespace {
 
 /// Has the awaited phase completed?
-bool over(Warp& warp, uint32_t lane, const Instr& instr, const Operation& op, const Mbarrier& barrier, uint64_t value) {
+bool over(Warp& warp, uint32_t lane, const Instr& instr, const MbarrierOperation& op, const Mbarrier& barrier,
+          uint64_t value) {
     if (op.parity) return barrier.test(static_cast<uint32_t>(value) & 1);
     const uint64_t behind = (barrier.phase - value) & 0xffffffffu;
     if (behind > 1)
@@ -243,8 +244,8 @@ bool over(Warp& warp, uint32_t lane, const Instr& instr, const Operation& op, co
     return barrier.test(static_cast<uint32_t>(value >> kPhaseBit));
 }
 
-Step exec_wait(Warp& warp, const Instr& instr, LaneMask lanes) {
-    const Operation& op = instr.extra_as<Operation>();
+Step exec_mbarrier_wait(Warp& warp, const Instr& instr, LaneMask lanes) {
+    const MbarrierOperation& op = instr.extra_as<MbarrierOperation>();
     Lanes addresses, scratch;
     warp.addresses(instr.addr, addresses, lanes);
     const uint64_t* values = warp.read(instr.src[0], scratch, lanes);
@@ -256,7 +257,7 @@ Step exec_wait(Warp& warp, const Instr& instr, LaneMask lanes) {
     LaneMask result = 0;
     for (LaneMask left = lanes; left; left &= left - 1) {
         const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
-        const Target target = target_of(warp, instr, op.space, addresses[lane]);
+        const Target target = mbarrier_target_of(warp, instr, op.space, addresses[lane]);
         if (target.owner != warp.cta)
             throw Fault(FindingKind::mbarrier_misuse, "a wait on the mbarrier of another CTA");
         Mbarrier& barrier = barrier_of(warp, lane, instr, target);
@@ -297,7 +298,7 @@ Step exec_wait(Warp& warp, const Instr& instr, LaneMask lanes) {
                 // A barrier that is gone is reported when the instruction runs again.
                 return found == owner->mbarriers.end() || found->second.test(parity);
             },
-            describe_wait);
+            describe_mbarrier_wait);
         left &= ~group | 1u << lane;
     }
     warp.time += cost::kBarrier;
@@ -327,7 +328,7 @@ StateSpace take_shared(Decoder& decoder, Modifiers& modifiers) {
     return space;
 }
 
-void take_order(Modifiers& modifiers, std::string_view strong, Operation& op) {
+void take_order_mbarrier(Modifiers& modifiers, std::string_view strong, MbarrierOperation& op) {
     if (modifiers.take("relaxed"))
         op.has_order = false;
     else if (!modifiers.take(strong))
@@ -335,10 +336,10 @@ void take_order(Modifiers& modifiers, std::string_view strong, Operation& op) {
     op.cta_only = take_scope(modifiers, Scope::cluster) == Scope::cta;
 }
 
-void decode_arrive(Decoder& decoder, Modifiers& modifiers, Operation& op, Instr& instr) {
+void decode_arrive(Decoder& decoder, Modifiers& modifiers, MbarrierOperation& op, Instr& instr) {
     op.expects = modifiers.take("expect_tx");
     op.no_complete = modifiers.take("noComplete");
-    take_order(modifiers, "release", op);
+    take_order_mbarrier(modifiers, "release", op);
     op.space = take_shared(decoder, modifiers);
     modifiers.need("b64");
     const std::vector<Operand>& operands = decoder.statement().operands;
@@ -355,12 +356,12 @@ void decode_arrive(Decoder& decoder, Modifiers& modifiers, Operation& op, Instr&
         op.counted = true;
         instr.src[0] = decoder.src(address + 1, 32);
     }
-    instr.exec = exec_arrive;
+    instr.exec = exec_mbarrier_arrive;
 }
 
-void decode_wait(Decoder& decoder, Modifiers& modifiers, Operation& op, Instr& instr) {
+void decode_wait(Decoder& decoder, Modifiers& modifiers, MbarrierOperation& op, Instr& instr) {
     op.parity = modifiers.take("parity");
-    take_order(modifiers, "acquire", op);
+    take_order_mbarrier(modifiers, "acquire", op);
     op.space = take_shared(decoder, modifiers);
     if (op.space == StateSpace::shared_cluster) decoder.refuse("there is no wait on an mbarrier in .shared::cluster");
     modifiers.need("b64");
@@ -368,13 +369,13 @@ void decode_wait(Decoder& decoder, Modifiers& modifiers, Operation& op, Instr& i
     instr.addr = decoder.addr(1);
     // The time hint of try_wait has no visible effect (measured on an H200).
     instr.src[0] = decoder.src(2, op.parity ? 32 : 64);
-    instr.exec = exec_wait;
+    instr.exec = exec_mbarrier_wait;
     instr.flags = kMaySpin;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_mbarrier(Decoder& decoder) {
     Modifiers modifiers(decoder);
-    Operation op;
+    MbarrierOperation op;
     Instr instr;
     const std::string_view kind = modifiers.next("the operation");
     if (kind == "init" || kind == "inval") {
@@ -406,12 +407,12 @@ Instr decode(Decoder& decoder) {
         decoder.refuse("operation ." + std::string(kind) + " is not known");
     }
     modifiers.done();
-    instr.extra = std::make_shared<Operation>(op);
+    instr.extra = std::make_shared<MbarrierOperation>(op);
     return instr;
 }
 
 }  // namespace
 
-const Family mbarrier_family = {"mbarrier", {"mbarrier"}, decode};
+const Family mbarrier_family = {"mbarrier", {"mbarrier"}, decode_mbarrier};
 
 }  // namespace nvfp4r::sim

@@ -37,14 +37,14 @@ uint32_t expanded_fp8_step(const FragmentRow& a, const FragmentRow& b, uint32_t 
     return total != total ? kNan : std::bit_cast<uint32_t>(total);
 }
 
-uint32_t step(const MmaForm& form, const FragmentRow& a, const FragmentRow& b, uint32_t c) {
+uint32_t step_mma_sync(const MmaForm& form, const FragmentRow& a, const FragmentRow& b, uint32_t c) {
     if (element_bytes(form.a_type) == 1) return expanded_fp8_step(a, b, c);
     const std::span<const arith::FdaValue> x(a.data(), form.k), y(b.data(), form.k);
     if (form.f32_result) return arith::fda_step(x, y, c, arith::kFda16Bit);
     return arith::fda_step_f16(x, y, static_cast<uint16_t>(c), arith::kFda16Bit);
 }
 
-Step exec_mma(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_mma_sync_mma(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<MmaForm>();
     std::array<FragmentRow, kFragmentRows> rows;
     std::array<FragmentRow, kColumns> columns;
@@ -64,7 +64,7 @@ Step exec_mma(Warp& w, const Instr& i, LaneMask lanes) {
                 const uint32_t element = r * per + e;  // of the thread's four
                 const uint32_t row = l / 4 + 8 * (element / 2), column = 2 * (l % 4) + element % 2;
                 const auto in = static_cast<uint32_t>(c[l] >> (16 * e));
-                value |= uint64_t{step(form, rows[row], columns[column], in)} << (16 * e);
+                value |= uint64_t{step_mma_sync(form, rows[row], columns[column], in)} << (16 * e);
             }
             results[r][l] = value;
         }
@@ -77,7 +77,7 @@ Step exec_mma(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-arith::FdaType decode_type(Modifiers& m) {
+arith::FdaType decode_mma_sync_type(Modifiers& m) {
     const std::string_view name = m.need_any({"f16", "bf16", "e4m3", "e5m2"});
     return name == "f16"    ? arith::FdaType::kF16
            : name == "bf16" ? arith::FdaType::kBf16
@@ -85,7 +85,7 @@ arith::FdaType decode_type(Modifiers& m) {
                             : arith::FdaType::kE5m2;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_mma_sync(Decoder& d) {
     Modifiers m(d);
     m.need("sync");
     m.need("aligned");
@@ -96,8 +96,8 @@ Instr decode(Decoder& d) {
     m.need("row");
     m.need("col");
     form->f32_result = m.need_any({"f32", "f16"}) == "f32";
-    form->a_type = decode_type(m);
-    form->b_type = decode_type(m);
+    form->a_type = decode_mma_sync_type(m);
+    form->b_type = decode_mma_sync_type(m);
     m.need(form->f32_result ? "f32" : "f16");
     m.done();
 
@@ -116,13 +116,13 @@ Instr decode(Decoder& d) {
     form->c = source_list(d, operands[3], form->d.size(), 32);
     Instr i;
     i.flags = kAligned;
-    i.exec = exec_mma;
+    i.exec = exec_mma_sync_mma;
     i.extra = form;
     return i;
 }
 
 }  // namespace
 
-const Family mma_sync_family{"mma.sync", {"mma.sync"}, decode};
+const Family mma_sync_family{"mma.sync", {"mma.sync"}, decode_mma_sync};
 
 }  // namespace nvfp4r::sim

@@ -12,7 +12,7 @@ struct Same {
     uint64_t operator()(uint64_t a) const { return a; }
 };
 
-uint64_t low_bits(uint64_t value, uint32_t bits) {
+uint64_t low_bits_move(uint64_t value, uint32_t bits) {
     return bits < 64 ? value & ((uint64_t{1} << bits) - 1) : value;
 }
 
@@ -33,7 +33,7 @@ Step exec_pack(Warp& warp, const Instr& instr, LaneMask lanes) {
     for (size_t i = 0; i < pack.parts.size(); ++i) {
         const uint64_t* part = warp.read(pack.parts[i], scratch, lanes);
         const auto shift = static_cast<uint32_t>(i) * pack.bits;
-        for_lanes(lanes, [&](uint32_t lane) { whole[lane] |= low_bits(part[lane], pack.bits) << shift; });
+        for_lanes(lanes, [&](uint32_t lane) { whole[lane] |= low_bits_move(part[lane], pack.bits) << shift; });
     }
     uint64_t* out = warp.write(instr.dst, sink, lanes);
     for_lanes(lanes, [&](uint32_t lane) { out[lane] = whole[lane]; });
@@ -51,12 +51,12 @@ Step exec_unpack(Warp& warp, const Instr& instr, LaneMask lanes) {
         if (unpack.parts[i] == kSinkSlot) continue;
         uint64_t* out = warp.write(unpack.parts[i], sink, lanes);
         const auto shift = static_cast<uint32_t>(i) * unpack.bits;
-        for_lanes(lanes, [&](uint32_t lane) { out[lane] = low_bits(scratch[lane] >> shift, unpack.bits); });
+        for_lanes(lanes, [&](uint32_t lane) { out[lane] = low_bits_move(scratch[lane] >> shift, unpack.bits); });
     }
     return Step::next;
 }
 
-Step exec_pred(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_move_pred(Warp& warp, const Instr& instr, LaneMask lanes) {
     LaneMask value = 0;
     if (instr.src[0].kind == Src::Kind::special) {
         Lanes scratch;
@@ -74,7 +74,7 @@ struct Wide {
     Src from[2];
     uint32_t to[2];
 };
-Step exec_wide(Warp& warp, const Instr& instr, LaneMask lanes) {
+Step exec_b128(Warp& warp, const Instr& instr, LaneMask lanes) {
     const Wide& wide = instr.extra_as<Wide>();
     Lanes scratch[2], sink, copy[2];
     for (size_t i = 0; i < 2; ++i) {
@@ -88,7 +88,7 @@ Step exec_wide(Warp& warp, const Instr& instr, LaneMask lanes) {
     return Step::next;
 }
 
-Instr decode_wide(Decoder& decoder) {
+Instr decode_b128(Decoder& decoder) {
     const Operand& to = decoder.statement().operands[0];
     const Operand& from = decoder.statement().operands[1];
     auto wide = std::make_shared<Wide>();
@@ -108,7 +108,7 @@ Instr decode_wide(Decoder& decoder) {
         }
     }
     Instr instr;
-    instr.exec = exec_wide;
+    instr.exec = exec_b128;
     instr.extra = std::move(wide);
     return instr;
 }
@@ -120,7 +120,7 @@ uint32_t element_bits(Decoder& decoder, size_t elements, uint32_t bits) {
     return bits / static_cast<uint32_t>(elements);
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_mov(Decoder& decoder) {
     const Statement& statement = decoder.statement();
     Modifiers modifiers(decoder);
     const DataType type = take_type(decoder, modifiers);
@@ -129,10 +129,10 @@ Instr decode(Decoder& decoder) {
     const Operand& to = statement.operands[0];
     const Operand& from = statement.operands[1];
     const uint32_t bits = type_bits(type);
-    if (type == DataType::b128) return decode_wide(decoder);
+    if (type == DataType::b128) return decode_b128(decoder);
     Instr instr;
     if (type == DataType::pred) {
-        instr.exec = exec_pred;
+        instr.exec = exec_move_pred;
         instr.dst = decoder.dst(0);
         instr.src[0] = decoder.src(1, 1);
     } else if (from.kind == OperandKind::vector) {
@@ -159,6 +159,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family move_family = {"move", {"mov"}, decode};
+const Family move_family = {"move", {"mov"}, decode_mov};
 
 }  // namespace nvfp4r::sim

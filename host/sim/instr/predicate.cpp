@@ -126,7 +126,7 @@ Instr decode_set(Decoder& decoder, Modifiers& modifiers) {
     return instr;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_predicate(Decoder& decoder) {
     const std::string& opcode = decoder.statement().opcode;
     Modifiers modifiers(decoder);
     if (decoder.statement().operands.size() < 3) decoder.refuse("operands are missing");
@@ -161,6 +161,6 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family predicate_family = {"predicate", {"setp", "set", "selp", "slct"}, decode};
+const Family predicate_family = {"predicate", {"setp", "set", "selp", "slct"}, decode_predicate};
 
 }  // namespace nvfp4r::sim

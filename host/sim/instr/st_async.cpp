@@ -58,7 +58,7 @@ void issue_store(const Issuer& issuer, const AsyncStore& form, const LoadTarget&
     issuer.machine().issue_free(issuer.cta(), std::move(op));
 }
 
-Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_st_async_store(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<AsyncStore>();
     if (!in_cluster_launch(*w.cta))  // measured on an H200
         throw Fault(FindingKind::illegal_instruction,
@@ -82,7 +82,7 @@ Step exec_store(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-void decode_store(Decoder& d, Modifiers& m, AsyncStore& form) {
+void decode_st_async_store(Decoder& d, Modifiers& m, AsyncStore& form) {
     m.need("async");
     m.take("weak");
     m.take("shared::cluster");
@@ -95,7 +95,7 @@ void decode_store(Decoder& d, Modifiers& m, AsyncStore& form) {
     form.values = source_list(d, d.statement().operands[1], count, form.value_bytes * 8);
 }
 
-void decode_reduce(Decoder& d, Modifiers& m, AsyncStore& form) {
+void decode_st_async_reduce(Decoder& d, Modifiers& m, AsyncStore& form) {
     m.need("async");
     m.need("relaxed");
     m.need("cluster");
@@ -112,18 +112,18 @@ void decode_reduce(Decoder& d, Modifiers& m, AsyncStore& form) {
     form.values = source_list(d, d.statement().operands[1], 1, form.value_bytes * 8);
 }
 
-Instr decode(Decoder& d) {
+Instr decode_st_async(Decoder& d) {
     if (d.sm() < 90) d.refuse("asynchronous stores need sm_90 or later");
     need_operands(d, 3);
     Modifiers m(d);
     auto form = std::make_shared<AsyncStore>();
     if (d.statement().opcode == "st")
-        decode_store(d, m, *form);
+        decode_st_async_store(d, m, *form);
     else
-        decode_reduce(d, m, *form);
+        decode_st_async_reduce(d, m, *form);
     m.done();
     Instr i;
-    i.exec = exec_store;
+    i.exec = exec_st_async_store;
     i.addr = d.addr(0);
     form->barrier = d.addr(2);
     i.extra = form;
@@ -132,6 +132,6 @@ Instr decode(Decoder& d) {
 
 }  // namespace
 
-const Family st_async_family{"st.async", {"st.async", "red.async"}, decode};
+const Family st_async_family{"st.async", {"st.async", "red.async"}, decode_st_async};
 
 }  // namespace nvfp4r::sim

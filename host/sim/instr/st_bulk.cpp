@@ -8,7 +8,7 @@
 namespace nvfp4r::sim {
 namespace {
 
-constexpr uint32_t kStep = 8;  // bytes: the address and the size are multiples of it
+constexpr uint32_t kGranularity = 8;  // bytes: the address and the size are multiples of it
 
 Step exec_fill(Warp& w, const Instr& i, LaneMask lanes) {
     Lanes addresses, scratch;
@@ -18,10 +18,10 @@ Step exec_fill(Warp& w, const Instr& i, LaneMask lanes) {
     Machine& machine = w.machine();
     each_lane(lanes, [&](uint32_t lane) {
         if (sizes[lane] == 0) return;
-        if (sizes[lane] % kStep != 0)
+        if (sizes[lane] % kGranularity != 0)
             report_lane(w, lane, FindingKind::misaligned,
-                        fmt::format("st.bulk of {} bytes: a multiple of {} is needed", sizes[lane], kStep), &i);
-        const Machine::Place place = machine.place(w, lane, space, addresses[lane], sizes[lane], kStep, &i);
+                        fmt::format("st.bulk of {} bytes: a multiple of {} is needed", sizes[lane], kGranularity), &i);
+        const Machine::Place place = machine.place(w, lane, space, addresses[lane], sizes[lane], kGranularity, &i);
         if (!place.owner) throw Fault(FindingKind::out_of_bounds, "st.bulk outside shared memory");
         touch(machine, w.first_actor + lane, place, sizes[lane], writes(Proxy::generic, &i));
         std::memset(place.bytes, 0, sizes[lane]);
@@ -30,7 +30,7 @@ Step exec_fill(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_st_bulk(Decoder& d) {
     if (d.sm() < 100) d.refuse("st.bulk needs sm_100 or later");
     Modifiers m(d);
     m.need("bulk");
@@ -50,6 +50,6 @@ Instr decode(Decoder& d) {
 
 }  // namespace
 
-const Family st_bulk_family{"st.bulk", {"st.bulk"}, decode};
+const Family st_bulk_family{"st.bulk", {"st.bulk"}, decode_st_bulk};
 
 }  // namespace nvfp4r::sim

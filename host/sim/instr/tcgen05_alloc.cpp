@@ -127,7 +127,7 @@ void check_alloc_order(Warp& w, const Instr& i, LaneMask lanes, uint32_t columns
 }
 
 // The base address as a weak store to shared memory by the first lane.
-void write_result(Warp& w, const Instr& i, LaneMask lanes, uint32_t base) {
+void write_result_tcgen05_alloc(Warp& w, const Instr& i, LaneMask lanes, uint32_t base) {
     const uint32_t lane = first_lane(lanes);
     Lanes addresses;
     w.addresses(i.addr, addresses, lanes);
@@ -152,7 +152,7 @@ Step exec_alloc_single(Warp& w, const Instr& i, LaneMask lanes) {
     }
     require_cta_group(w, lanes, 1, &i);
     allocate(*cta, *base, columns);
-    write_result(w, i, lanes, *base);
+    write_result_tcgen05_alloc(w, i, lanes, *base);
     return Step::next;
 }
 
@@ -163,7 +163,7 @@ Step exec_alloc_pair(Warp& w, const Instr& i, LaneMask lanes) {
     PairRequest* mine = &pair.alloc[cta->rank & 1u];
     PairRequest* other = &pair.alloc[peer->rank & 1u];
     if (mine->granted) {
-        write_result(w, i, lanes, mine->base);
+        write_result_tcgen05_alloc(w, i, lanes, mine->base);
         *mine = {};
         return Step::next;
     }
@@ -279,7 +279,7 @@ Step exec_relinquish(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_tcgen05_alloc(Decoder& d) {
     if (!is_blackwell(d)) d.refuse("tcgen05 needs sm_100a, sm_103a or sm_110a");
     Modifiers m(d);
     const std::string_view what = m.need_any({"alloc", "dealloc", "relinquish_alloc_permit"});
@@ -314,6 +314,6 @@ Instr decode(Decoder& d) {
 }  // namespace
 
 const Family tcgen05_alloc_family{
-    "tcgen05.alloc", {"tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit"}, decode};
+    "tcgen05.alloc", {"tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit"}, decode_tcgen05_alloc};
 
 }  // namespace nvfp4r::sim

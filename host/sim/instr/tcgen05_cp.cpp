@@ -11,7 +11,7 @@
 namespace nvfp4r::sim {
 namespace {
 
-constexpr uint32_t kCopyLatency = 68;  // cycles, marginal, measured by others on a B200
+constexpr uint32_t kTcgen05CpCopyLatency = 68;  // cycles, marginal, measured by others on a B200
 
 enum class CopyTarget : uint8_t { every_lane, last_of_quarter, halves, half_pairs, quarters };
 
@@ -64,7 +64,7 @@ Step exec_cp(Warp& w, const Instr& i, LaneMask lanes) {
         const MatrixDescriptor source = decode_tcgen05_descriptor(descriptors[lane], "the copy's source");
         Cta* peer = shape.cta_group == 2 ? &pair_peer(*w.cta, "tcgen05.cp") : nullptr;
         const uint64_t bytes = uint64_t{shape.rows} * shape.row_bytes * shape.cta_group;
-        issue_to_pipe({&w, lane, &i}, "tcgen05.cp", kCopyLatency, bytes, peer,
+        issue_to_pipe({&w, lane, &i}, "tcgen05.cp", kTcgen05CpCopyLatency, bytes, peer,
                       [shape, at, source, peer](AsyncOp& self, TensorPipe& pipe) {
                           Machine& machine = self.cta->machine();
                           if (machine.config().order_mma_cp) follow(machine, self.actor, pipe.multiplies);
@@ -77,7 +77,7 @@ Step exec_cp(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_tcgen05_cp(Decoder& d) {
     if (!is_blackwell(d)) d.refuse("tcgen05 needs sm_100a, sm_103a or sm_110a");
     Modifiers m(d);
     m.need("cp");
@@ -110,6 +110,6 @@ Instr decode(Decoder& d) {
 
 }  // namespace
 
-const Family tcgen05_cp_family{"tcgen05.cp", {"tcgen05.cp"}, decode};
+const Family tcgen05_cp_family{"tcgen05.cp", {"tcgen05.cp"}, decode_tcgen05_cp};
 
 }  // namespace nvfp4r::sim

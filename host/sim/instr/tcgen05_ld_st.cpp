@@ -38,7 +38,7 @@ struct Transfer {
 };
 
 // Lane (from the base lane) and column of thread t's register i (PTX ISA 9.7.16.8, matrix fragments).
-TmemAddress cell_of(const Transfer& x, uint32_t t, uint32_t i) {
+TmemAddress tcgen05_ld_st_cell_of(const Transfer& x, uint32_t t, uint32_t i) {
     const uint32_t scale = x.packed ? 2 : 1;
     switch (x.shape) {
         case TmemShape::l32x32b: return {t, scale * i};
@@ -121,7 +121,7 @@ Step exec_ld(Warp& w, const Instr& i, LaneMask lanes) {
             if (x.slots[r] == kSinkSlot) continue;
             uint64_t* values = w.reg(x.slots[r]);
             for (uint32_t t = 0; t < kLanes; ++t) {
-                const TmemAddress cell = cell_of(x, t, r);
+                const TmemAddress cell = tcgen05_ld_st_cell_of(x, t, r);
                 const uint32_t* from = &tmem.cell(at.lane + cell.lane, at.column + cell.column);
                 values[t] = x.packed ? (from[0] & 0xffffu) | from[1] << 16 : from[0];
             }
@@ -156,7 +156,7 @@ Step exec_st(Warp& w, const Instr& i, LaneMask lanes) {
         Tmem& tmem = tmem_of(*w.cta);
         for (uint32_t r = 0; r < values.size(); ++r)
             for (uint32_t t = 0; t < kLanes; ++t) {
-                const TmemAddress cell = cell_of(x, t, r);
+                const TmemAddress cell = tcgen05_ld_st_cell_of(x, t, r);
                 uint32_t* to = &tmem.cell(at.lane + cell.lane, at.column + cell.column);
                 const auto value = static_cast<uint32_t>(values[r][t]);
                 to[0] = x.packed ? value & 0xffffu : value;
@@ -171,17 +171,17 @@ Step exec_st(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-std::string describe_wait(const Warp&) {
+std::string describe_tcgen05_ld_st_wait(const Warp&) {
     return "tcgen05.wait waits for the warp's tcgen05.ld or .st";
 }
 
-Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_tcgen05_ld_st_wait(Warp& w, const Instr& i, LaneMask lanes) {
     const bool loads = i.detail == 0;
     AsyncQueue* queue = &w.machine().queue(*w.cta, queue_key(loads ? Engine::tmem_load : Engine::tmem_store, w.index),
                                            loads ? kLoad : kStore);
     if (!queue->idle()) {
         w.block(
-            lanes, [queue] { return queue->idle(); }, describe_wait);
+            lanes, [queue] { return queue->idle(); }, describe_tcgen05_ld_st_wait);
         return Step::blocked;
     }
     if (loads) w.clear_pending(kLoad);
@@ -236,7 +236,7 @@ Instr decode_transfer(Decoder& d, Modifiers& m, bool load) {
     return i;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_tcgen05_ld_st(Decoder& d) {
     if (!is_blackwell(d)) d.refuse("tcgen05 needs sm_100a, sm_103a or sm_110a");
     Modifiers m(d);
     const std::string_view what = m.need_any({"ld", "st", "wait::ld", "wait::st"});
@@ -247,7 +247,7 @@ Instr decode(Decoder& d) {
     need_operands(d, 0);
     Instr i;
     i.flags = kAligned;
-    i.exec = exec_wait;
+    i.exec = exec_tcgen05_ld_st_wait;
     i.detail = what == "wait::ld" ? 0 : 1;
     return i;
 }
@@ -255,6 +255,6 @@ Instr decode(Decoder& d) {
 }  // namespace
 
 const Family tcgen05_ld_st_family{
-    "tcgen05.ld", {"tcgen05.ld", "tcgen05.st", "tcgen05.wait::ld", "tcgen05.wait::st"}, decode};
+    "tcgen05.ld", {"tcgen05.ld", "tcgen05.st", "tcgen05.wait::ld", "tcgen05.wait::st"}, decode_tcgen05_ld_st};
 
 }  // namespace nvfp4r::sim

@@ -8,7 +8,7 @@ namespace nvfp4r::sim {
 namespace {
 
 // Operands that do not fit an Instr. Instr itself: addr = D, src = A descriptor, B descriptor, idesc, enable_input_d.
-struct MultiplyForm {
+struct Tcgen05MmaMultiplyForm {
     MmaInstruction instruction;
     Collector collector = Collector::discard;
     bool a_in_tmem = false;
@@ -28,7 +28,7 @@ uint64_t value_of(Warp& w, const Src& src, uint32_t lane) {
     return w.read(src, scratch, LaneMask{1} << lane)[lane];
 }
 
-TensorMultiply read_operands(Warp& w, const Instr& i, const MultiplyForm& form, uint32_t lane) {
+TensorMultiply read_operands(Warp& w, const Instr& i, const Tcgen05MmaMultiplyForm& form, uint32_t lane) {
     TensorMultiply t;
     t.instruction = form.instruction;
     t.collector = form.collector;
@@ -51,8 +51,8 @@ TensorMultiply read_operands(Warp& w, const Instr& i, const MultiplyForm& form, 
     return t;
 }
 
-Step exec_mma(Warp& w, const Instr& i, LaneMask lanes) {
-    const auto& form = i.extra_as<MultiplyForm>();
+Step exec_tcgen05_mma_mma(Warp& w, const Instr& i, LaneMask lanes) {
+    const auto& form = i.extra_as<Tcgen05MmaMultiplyForm>();
     const uint32_t group = form.instruction.cta_group;
     require_cta_group(w, lanes, group, &i);
     each_lane(lanes, [&](uint32_t lane) {
@@ -88,7 +88,7 @@ MmaKind decode_kind(Decoder& d, Modifiers& m) {
 }
 
 // Operands behind idesc of kind::f16: {lanes to leave out}, enable_input_d, scale_input_d.
-void decode_dense_tail(Decoder& d, Instr& i, MultiplyForm& form) {
+void decode_dense_tail(Decoder& d, Instr& i, Tcgen05MmaMultiplyForm& form) {
     const auto& operands = d.statement().operands;
     size_t next = 4;
     if (next < operands.size() && operands[next].kind == OperandKind::vector) {
@@ -108,12 +108,12 @@ void decode_dense_tail(Decoder& d, Instr& i, MultiplyForm& form) {
     need_operands(d, next);
 }
 
-Instr decode(Decoder& d) {
+Instr decode_tcgen05_mma(Decoder& d) {
     if (!is_blackwell(d)) d.refuse("tcgen05 needs sm_100a, sm_103a or sm_110a");
     Modifiers m(d);
     m.need("mma");
     if (m.peek() == "ws" || m.peek() == "sp") d.refuse(fmt::format("modifier .{} is not modelled", m.peek()));
-    auto form = std::make_shared<MultiplyForm>();
+    auto form = std::make_shared<Tcgen05MmaMultiplyForm>();
     form->instruction.cta_group = m.need_any({"cta_group::1", "cta_group::2"}) == "cta_group::2" ? 2 : 1;
     form->instruction.kind = decode_kind(d, m);
     const bool scaled = form->instruction.kind != MmaKind::f16;
@@ -128,7 +128,7 @@ Instr decode(Decoder& d) {
     const auto& operands = d.statement().operands;
     if (operands.size() < 5) need_operands(d, 5);
     Instr i;
-    i.exec = exec_mma;
+    i.exec = exec_tcgen05_mma_mma;
     i.addr = d.addr(0);
     form->a_in_tmem = operands[1].kind == OperandKind::address;
     if (form->a_in_tmem)
@@ -151,6 +151,6 @@ Instr decode(Decoder& d) {
 
 }  // namespace
 
-const Family tcgen05_mma_family{"tcgen05.mma", {"tcgen05.mma"}, decode};
+const Family tcgen05_mma_family{"tcgen05.mma", {"tcgen05.mma"}, decode_tcgen05_mma};
 
 }  // namespace nvfp4r::sim

@@ -27,7 +27,8 @@ uint32_t shared_cluster_address(const Issuer& issuer, uint64_t address, bool gen
     return static_cast<uint32_t>(offset);
 }
 
-std::vector<MbarrierRef> targets_of(const Issuer& issuer, const CommitForm& form, uint32_t address, uint32_t mask) {
+std::vector<MbarrierRef> tcgen05_sync_targets_of(const Issuer& issuer, const CommitForm& form, uint32_t address,
+                                                 uint32_t mask) {
     const MbarrierRef named = barrier_at(issuer.machine(), *issuer.warp, issuer.lane, address, true, issuer.instr);
     if (!form.multicast) return {named};
     std::vector<MbarrierRef> targets;
@@ -60,7 +61,7 @@ void issue_commit(const Issuer& issuer, std::vector<MbarrierRef> targets) {
                   });
 }
 
-Step exec_commit(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_tcgen05_sync_commit(Warp& w, const Instr& i, LaneMask lanes) {
     const auto& form = i.extra_as<CommitForm>();
     require_cta_group(w, lanes, form.cta_group, &i);
     Lanes addresses, scratch;
@@ -70,12 +71,12 @@ Step exec_commit(Warp& w, const Instr& i, LaneMask lanes) {
         const Issuer issuer{&w, lane, &i};
         const uint32_t address = shared_cluster_address(issuer, addresses[lane], form.generic);
         const uint32_t mask = masks ? static_cast<uint32_t>(masks[lane]) & 0xffffu : 0;
-        issue_commit(issuer, targets_of(issuer, form, address, mask));
+        issue_commit(issuer, tcgen05_sync_targets_of(issuer, form, address, mask));
     });
     return Step::next;
 }
 
-Step exec_fence(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_tcgen05_sync_fence(Warp& w, const Instr& i, LaneMask lanes) {
     Checker* checker = w.machine().checker();
     if (!checker) return Step::next;
     each_lane(lanes, [&](uint32_t lane) {
@@ -97,14 +98,14 @@ Instr decode_commit(Decoder& d, Modifiers& m) {
     m.done();
     need_operands(d, form->multicast ? 2 : 1);
     Instr i;
-    i.exec = exec_commit;
+    i.exec = exec_tcgen05_sync_commit;
     i.addr = d.addr(0);
     if (form->multicast) i.src[0] = d.src(1, 16);
     i.extra = form;
     return i;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_tcgen05_sync(Decoder& d) {
     if (!is_blackwell(d)) d.refuse("tcgen05 needs sm_100a, sm_103a or sm_110a");
     Modifiers m(d);
     const std::string_view what = m.need_any({"commit", "fence::before_thread_sync", "fence::after_thread_sync"});
@@ -112,7 +113,7 @@ Instr decode(Decoder& d) {
     m.done();
     need_operands(d, 0);
     Instr i;
-    i.exec = exec_fence;
+    i.exec = exec_tcgen05_sync_fence;
     i.detail = what == "fence::before_thread_sync" ? 0 : 1;
     return i;
 }
@@ -122,6 +123,6 @@ Instr decode(Decoder& d) {
 const Family tcgen05_sync_family{
     "tcgen05.commit",
     {"tcgen05.commit", "tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync"},
-    decode};
+    decode_tcgen05_sync};
 
 }  // namespace nvfp4r::sim

@@ -55,7 +55,7 @@ Exec approximation(const std::string& opcode) {
     return opcode == "rcp" ? exec_f32<Rcp, 1> : exec_f32<Sqrt, 1>;
 }
 
-Instr decode(Decoder& decoder) {
+Instr decode_transcendental(Decoder& decoder) {
     const std::string& opcode = decoder.statement().opcode;
     Modifiers modifiers(decoder);
     FloatRule rule;
@@ -88,7 +88,9 @@ Instr decode(Decoder& decoder) {
 
 }  // namespace
 
-const Family transcendental_family = {
-    "transcendental", {"rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"}, decode, {"f32", "f64"}};
+const Family transcendental_family = {"transcendental",
+                                      {"rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"},
+                                      decode_transcendental,
+                                      {"f32", "f64"}};
 
 }  // namespace nvfp4r::sim

@@ -19,7 +19,7 @@ constexpr const char* kWgmma = "wgmma.mma_async";
 constexpr uint32_t kGroupWarps = 4;
 constexpr uint32_t kSlabBytes = 32;
 
-struct MultiplyForm {
+struct WgmmaMultiplyForm {
     arith::FdaType a_type = arith::FdaType::kF16, b_type = arith::FdaType::kF16;
     uint32_t n = 8, k = 16;
     bool f32_result = true;
@@ -102,10 +102,10 @@ void check_fence(Warp& w, const Instr& i, LaneMask lanes, uint32_t slot) {
 }
 
 // Row of the warp's tile and column of element e of register r of lane l.
-struct Element {
+struct WgmmaElement {
     uint32_t row, column;
 };
-Element element_of(const MultiplyForm& form, uint32_t l, uint32_t r, uint32_t e) {
+WgmmaElement wgmma_element_of(const WgmmaMultiplyForm& form, uint32_t l, uint32_t r, uint32_t e) {
     const uint32_t index = form.f32_result ? r : 2 * r + e;  // of the thread's N / 2 elements
     return {l / 4 + 8 * (index / 2 % 2), 8 * (index / 4) + 2 * (l % 4) + index % 2};
 }
@@ -113,7 +113,7 @@ Element element_of(const MultiplyForm& form, uint32_t l, uint32_t r, uint32_t e)
 // One issued multiply of one warp.
 struct Multiply {
     Warp* warp = nullptr;
-    const MultiplyForm* form = nullptr;
+    const WgmmaMultiplyForm* form = nullptr;
     MatrixDescriptor a, b;
     std::array<FragmentRow, kFragmentRows> a_rows;  // from registers: read when issued
     bool accumulate = true;
@@ -126,7 +126,7 @@ std::vector<uint8_t> read_operand(const OperandReader& reader, const MatrixDescr
 }
 
 void read_a(const OperandReader& reader, Multiply& x) {
-    const MultiplyForm& form = *x.form;
+    const WgmmaMultiplyForm& form = *x.form;
     const uint32_t first = x.warp->index % kGroupWarps * kFragmentRows;
     const std::vector<uint8_t> bytes = read_operand(reader, x.a, form.transpose_a, kFragmentRows, first);
     for (uint32_t r = 0; r < kFragmentRows; ++r) {
@@ -135,7 +135,7 @@ void read_a(const OperandReader& reader, Multiply& x) {
     }
 }
 
-uint32_t step(const MultiplyForm& form, const FragmentRow& a, const FragmentRow& b, uint32_t c) {
+uint32_t step_wgmma(const WgmmaMultiplyForm& form, const FragmentRow& a, const FragmentRow& b, uint32_t c) {
     const std::span<const arith::FdaValue> x(a.data(), form.k), y(b.data(), form.k);
     const bool fp8 = element_bytes(form.a_type) == 1;
     if (form.f32_result) return arith::fda_step(x, y, c, fp8 ? arith::kFdaHopperFp8 : arith::kFda16Bit);
@@ -143,7 +143,7 @@ uint32_t step(const MultiplyForm& form, const FragmentRow& a, const FragmentRow&
 }
 
 void execute(AsyncOp& self, Multiply& x) {
-    const MultiplyForm& form = *x.form;
+    const WgmmaMultiplyForm& form = *x.form;
     Warp& w = *x.warp;
     const OperandReader reader{w.cta, self.actor, self.instr};
     if (form.a.empty()) read_a(reader, x);
@@ -160,9 +160,9 @@ void execute(AsyncOp& self, Multiply& x) {
         for (uint32_t l = 0; l < kLanes; ++l) {
             uint64_t value = 0;
             for (uint32_t e = 0; e < per; ++e) {
-                const Element at = element_of(form, l, r, e);
+                const WgmmaElement at = wgmma_element_of(form, l, r, e);
                 const uint32_t c = x.accumulate ? static_cast<uint32_t>(d[l] >> (16 * e)) : 0;
-                value |= uint64_t{step(form, x.a_rows[at.row], columns[at.column], c)} << (16 * e);
+                value |= uint64_t{step_wgmma(form, x.a_rows[at.row], columns[at.column], c)} << (16 * e);
             }
             d[l] = value;
         }
@@ -172,7 +172,7 @@ void execute(AsyncOp& self, Multiply& x) {
 }
 
 Step exec_multiply(Warp& w, const Instr& i, LaneMask lanes) {
-    const auto& form = i.extra_as<MultiplyForm>();
+    const auto& form = i.extra_as<WgmmaMultiplyForm>();
     Machine& machine = w.machine();
     WarpMultiplies& state = state_of(w);
     if (!state.fenced)
@@ -225,7 +225,7 @@ std::string describe_fence(const Warp&) {
 }
 
 // The four warps of a warpgroup go on together. The first execution counts; later ones only look.
-Step exec_fence(Warp& w, const Instr&, LaneMask lanes) {
+Step exec_wgmma_fence(Warp& w, const Instr&, LaneMask lanes) {
     const uint32_t first = w.index / kGroupWarps * kGroupWarps;
     if (first + kGroupWarps > w.cta->warps.size())
         throw Fault(FindingKind::divergence,
@@ -253,7 +253,7 @@ Step exec_fence(Warp& w, const Instr&, LaneMask lanes) {
     return Step::next;
 }
 
-Step exec_commit(Warp& w, const Instr&, LaneMask) {
+Step exec_wgmma_commit(Warp& w, const Instr&, LaneMask) {
     ++open_group(w).shared->commits;
     WarpMultiplies& state = state_of(w);
     state.committed.push_back(std::exchange(state.open, {}));
@@ -261,11 +261,11 @@ Step exec_commit(Warp& w, const Instr&, LaneMask) {
     return Step::next;
 }
 
-std::string describe_wait(const Warp&) {
+std::string describe_wgmma_wait(const Warp&) {
     return "wgmma.wait_group waits for the multiplies of its warpgroup";
 }
 
-Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
+Step exec_wgmma_wait(Warp& w, const Instr& i, LaneMask lanes) {
     WarpMultiplies* state = &state_of(w);
     const auto keep = static_cast<size_t>(i.detail);
     const auto ready = [state, keep] {
@@ -276,7 +276,7 @@ Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
         return true;
     };
     if (!ready()) {
-        w.block(lanes, ready, describe_wait);
+        w.block(lanes, ready, describe_wgmma_wait);
         return Step::blocked;
     }
     Checker* checker = w.machine().checker();
@@ -290,7 +290,7 @@ Step exec_wait(Warp& w, const Instr& i, LaneMask lanes) {
     return Step::next;
 }
 
-arith::FdaType decode_type(Modifiers& m) {
+arith::FdaType decode_wgmma_type(Modifiers& m) {
     const std::string_view name = m.need_any({"f16", "bf16", "e4m3", "e5m2"});
     return name == "f16"    ? arith::FdaType::kF16
            : name == "bf16" ? arith::FdaType::kBf16
@@ -299,7 +299,7 @@ arith::FdaType decode_type(Modifiers& m) {
 }
 
 // "m64n128k16": N and K.
-void decode_shape(Decoder& d, std::string_view shape, MultiplyForm& form) {
+void decode_shape(Decoder& d, std::string_view shape, WgmmaMultiplyForm& form) {
     const size_t k_at = shape.find('k');
     if (!shape.starts_with("m64n") || k_at == std::string_view::npos)
         d.refuse(fmt::format("shape .{} is not m64nNkK", shape));
@@ -318,11 +318,11 @@ int64_t decode_immediate(Decoder& d, size_t at, std::initializer_list<int64_t> a
 }
 
 Instr decode_multiply(Decoder& d, Modifiers& m) {
-    auto form = std::make_shared<MultiplyForm>();
+    auto form = std::make_shared<WgmmaMultiplyForm>();
     decode_shape(d, m.next("the shape"), *form);
     form->f32_result = m.need_any({"f32", "f16"}) == "f32";
-    form->a_type = decode_type(m);
-    form->b_type = decode_type(m);
+    form->a_type = decode_wgmma_type(m);
+    form->b_type = decode_wgmma_type(m);
     m.done();
     const bool fp8 = element_bytes(form->a_type) == 1;
     if (fp8 != (element_bytes(form->b_type) == 1) || (!fp8 && form->a_type != form->b_type) ||
@@ -359,7 +359,7 @@ Instr decode_multiply(Decoder& d, Modifiers& m) {
     return i;
 }
 
-Instr decode(Decoder& d) {
+Instr decode_wgmma(Decoder& d) {
     if (!is_hopper(d)) d.refuse("wgmma needs sm_90a");
     Modifiers m(d);
     const std::string_view what = m.need_any({"fence", "commit_group", "wait_group", "mma_async"});
@@ -371,7 +371,7 @@ Instr decode(Decoder& d) {
     need_operands(d, what == "wait_group" ? 1 : 0);
     Instr i;
     i.flags = kAligned;
-    i.exec = what == "fence" ? exec_fence : what == "commit_group" ? exec_commit : exec_wait;
+    i.exec = what == "fence" ? exec_wgmma_fence : what == "commit_group" ? exec_wgmma_commit : exec_wgmma_wait;
     if (what == "wait_group") {
         const Src count = d.src(0, 32);
         if (count.kind != Src::Kind::imm) d.refuse("the number of groups must be an immediate");
@@ -383,6 +383,6 @@ Instr decode(Decoder& d) {
 }  // namespace
 
 const Family wgmma_family{
-    "wgmma", {"wgmma.fence", "wgmma.commit_group", "wgmma.wait_group", "wgmma.mma_async"}, decode};
+    "wgmma", {"wgmma.fence", "wgmma.commit_group", "wgmma.wait_group", "wgmma.mma_async"}, decode_wgmma};
 
 }  // namespace nvfp4r::sim

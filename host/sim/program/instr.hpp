@@ -95,6 +95,9 @@ struct Program {
     bool communicates = false;    // has atomics or ordered accesses to global memory: CTAs may wait for one another
 };
 
+/// The slot of the sink `_`.
+inline constexpr uint32_t kSinkSlot = ~0u;
+
 /// What a family's decode function gets: the statement plus helpers that resolve operands and refuse by name.
 class Decoder {
   public:
@@ -106,7 +109,7 @@ class Decoder {
     /// Operand i as a value of `bits` bits (immediates are converted: float literals to that float width).
     virtual Src src(size_t i, uint32_t bits) = 0;
     virtual Src src(const Operand& operand, uint32_t bits) = 0;
-    /// Register slot of destination operand i; ~0u for the sink `_`.
+    /// Register slot of destination operand i; kSinkSlot for the sink `_`.
     virtual uint32_t dst(size_t i) = 0;
     virtual uint32_t dst(const Operand& operand) = 0;
     virtual Addr addr(size_t i) = 0;

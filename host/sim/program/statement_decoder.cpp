@@ -166,7 +166,7 @@ uint32_t StatementDecoder::dst(const Operand& operand) {
     switch (operand.kind) {
         case OperandKind::reg: return function_.registers + operand.reg;
         case OperandKind::pred: return function_.predicates + operand.reg;
-        case OperandKind::sink: return ~0u;
+        case OperandKind::sink: return kSinkSlot;
         default: refuse_statement(statement_, "the destination is no register");
     }
 }
