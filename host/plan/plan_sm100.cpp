@@ -19,7 +19,7 @@ constexpr uint32_t kFirstTokenWarp = 4;        // warps 0..3 load, multiply, all
 constexpr uint32_t kMaxTileTokensAlone = 128;  // chosen without being asked; 256 is the multiply's own limit
 
 // Constants of the estimate. Times in ns; sources: measurements of B200 by others, collected with their origins in the
-// project's notes on tcgen05 (README, "Blackwell estimates").
+// tuning notes (ptx/TUNING.md, "Blackwell").
 constexpr double kClocksPerNs = 1.85;        // sustained SM clock
 constexpr double kFixedNs = 1900;            // launch ramp, first TMA round trip, accumulator read, selection
 constexpr double kBytesPerNsOfSm = 54;       // 8 TB/s over 148 SMs

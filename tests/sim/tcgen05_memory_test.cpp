@@ -103,6 +103,28 @@ TEST_CASE("TMEM accesses outside the allocation, the memory, the warp's lanes an
     CHECK(at("add.u32 %r3, %r3, 0x200000;\n") == FindingKind::tmem_owner);      // C11: lane 32 from warp 0
 }
 
+TEST_CASE("TMEM at an address that was guessed, not waited for", "[sim]") {
+    // Warp 1 takes the first allocation to be at 0, as it is, and warp 0 to have made it.
+    const std::string first = "mov.u32 %r0, %tid.x;\nmov.u32 %r1, 1;\nsetp.ge.u32 %p1, %r0, 32;\n@%p1 bra second;\n";
+    const std::string later =
+        "second:\nmov.u32 %r4, 0;\nwait:\nadd.u32 %r4, %r4, 1;\nsetp.lt.u32 %p2, %r4, 1000;\n@%p2 bra wait;\n";
+    const std::string use =
+        "mov.u32 %r3, 0x200000;\n" + kStoreOne + kWaitStore + "tcgen05.fence::before_thread_sync;\n";
+    const std::string end =
+        "end:\nbar.sync 0;\n@%p1 bra out;\nld.shared.u32 %r3, [mb+32];\n"
+        "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 64;\nout:\n";
+    const auto run = [&](const std::string& order) {
+        EngineKernel kernel(100, first + kAlloc + order + "bra end;\n" + later + order + use + end);
+        return kernel.launch(64);
+    };
+    const GridResult ordered = run("bar.sync 1, 64;\n"), guessed = run("");
+    INFO(ordered.finding.text << guessed.finding.text);
+    CHECK(ordered.ok);
+    REQUIRE_FALSE(guessed.ok);
+    CHECK(guessed.finding.kind == FindingKind::race);
+    CHECK_THAT(guessed.finding.text, Catch::Matchers::Contains("tcgen05.alloc"));
+}
+
 TEST_CASE("C17 a read of TMEM that nobody has written", "[sim]") {
     CHECK(tcgen05_finding(kAlloc64 + kBase + kLoadOne + kWaitLoad) == FindingKind::uninitialised);
 }

@@ -365,6 +365,18 @@ void Checker::tcgen05_wait(ActorId id, ActorId op) {
     mutable_clock(a.tcgen05).raise(op, done.epoch);
 }
 
+uint32_t Checker::epoch_of(ActorId id) {
+    Actor& a = state_->actor(id);
+    a.touched = true;
+    return a.epoch;
+}
+
+bool Checker::is_before(ActorId earlier, uint32_t epoch, ActorId later) const {
+    const Actor& a = state_->actor(later);
+    const ActorId thread = a.issuer == kNoActor ? later : a.issuer;
+    return earlier / kLanes == thread / kLanes || clock_of(a.generic).get(earlier) >= epoch;
+}
+
 std::shared_ptr<Shadow> Checker::new_shadow(std::string name, uint64_t bytes, bool written) {
     return std::make_shared<Shadow>(std::move(name), bytes, written);
 }

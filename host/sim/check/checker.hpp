@@ -90,6 +90,11 @@ class Checker {
     /// tcgen05.wait::ld / ::st: `op`, not yet ended, becomes part of the actor's own tcgen05 past.
     void tcgen05_wait(ActorId actor, ActorId op);
 
+    /// The actor's epoch, for is_before: what it does now.
+    uint32_t epoch_of(ActorId actor);
+    /// Whether an instruction of `earlier`'s whole warp in that epoch happened before what `later` does now.
+    bool is_before(ActorId earlier, uint32_t epoch, ActorId later) const;
+
     // --- memory ---
     std::shared_ptr<Shadow> new_shadow(std::string name, uint64_t bytes, bool written);
     /// [offset, offset + bytes) of a shadow. Reports races, missing proxy fences and (reads) unwritten bytes.

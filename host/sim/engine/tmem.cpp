@@ -59,6 +59,13 @@ void check_cells(const TmemAccess& access, TmemAddress at, uint32_t lanes, uint3
                 nullptr, 0, access.instr);
             return;
         }
+        const Checker* checker = access.cta->machine().checker();
+        if (checker && holder->by != kNoActor && !checker->is_before(holder->by, holder->epoch, access.actor))
+            access.cta->machine().report(
+                FindingKind::race,
+                fmt::format("an access to columns {} to {} is not ordered after the tcgen05.alloc of columns {} to {}",
+                            at.column, at.column + columns - 1, holder->base, holder->base + holder->columns - 1),
+                nullptr, 0, access.instr);
         column = holder->base + holder->columns;
     }
 }

@@ -23,6 +23,8 @@ struct TmemAddress {
 struct TmemAllocation {
     const Cta* owner = nullptr;
     uint32_t base = 0, columns = 0;
+    ActorId by = kNoActor;  // a thread of the warp that allocated, and its epoch then; none: a pair's
+    uint32_t epoch = 0;
 };
 
 struct Tmem {

@@ -86,9 +86,12 @@ bool has_permit(Cta& cta) {
     return tmem.permit == nullptr || tmem.permit == &cta;
 }
 
-void allocate(Cta& cta, uint32_t base, uint32_t columns) {
+// `by`: a thread of the warp, after which everybody must be ordered who uses the columns (PTX ISA 9.7.16.7.1). A pair
+// allocates together; whose part of it a thread must know of is not checked.
+void allocate(Cta& cta, uint32_t base, uint32_t columns, ActorId by) {
     Tmem& tmem = tmem_of(cta);
-    tmem.allocations.push_back({&cta, base, columns});
+    Checker* checker = cta.machine().checker();
+    tmem.allocations.push_back({&cta, base, columns, by, checker && by != kNoActor ? checker->epoch_of(by) : 0});
     tmem.permit = &cta;
     AllocState& state = alloc_state(cta);
     state.last_columns = columns;
@@ -151,7 +154,7 @@ Step exec_alloc_single(Warp& w, const Instr& i, LaneMask lanes) {
         return Step::blocked;
     }
     require_cta_group(w, lanes, 1, &i);
-    allocate(*cta, *base, columns);
+    allocate(*cta, *base, columns, w.first_actor + first_lane(lanes));
     write_result_tcgen05_alloc(w, i, lanes, *base);
     return Step::next;
 }
@@ -185,8 +188,8 @@ Step exec_alloc_pair(Warp& w, const Instr& i, LaneMask lanes) {
     if (other->waiting) {
         if (const std::optional<uint32_t> base = common()) {
             for (PairRequest* request : {mine, other}) *request = {false, true, *base, mine->columns};
-            allocate(*cta, *base, mine->columns);
-            allocate(*peer, *base, mine->columns);
+            allocate(*cta, *base, mine->columns, kNoActor);
+            allocate(*peer, *base, mine->columns, kNoActor);
             w.machine().progress();
         }
     }
