@@ -114,7 +114,7 @@ TEST_CASE("TMEM at an address that was guessed, not waited for", "[sim]") {
         "end:\nbar.sync 0;\n@%p1 bra out;\nld.shared.u32 %r3, [mb+32];\n"
         "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 64;\nout:\n";
     const auto run = [&](const std::string& order) {
-        EngineKernel kernel(100, first + kAlloc + order + "bra end;\n" + later + order + use + end);
+        EngineKernel kernel(100, first + kAlloc64 + order + "bra end;\n" + later + order + use + end);
         return kernel.launch(64);
     };
     const GridResult ordered = run("bar.sync 1, 64;\n"), guessed = run("");
