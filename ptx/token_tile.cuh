@@ -57,30 +57,33 @@ __device__ __forceinline__ void find_token_scales(const RouterParams& p, float (
     if constexpr (kPlan.quantise_tokens) {
         if (from_amax) {
             ptx::bar_sync();
-            // A warp takes 32 blocks of a row at a time, with the loads of a few such parts in flight.
+            // A warp takes a row, or where there are more warps than rows, a piece of one, with a few loads in flight.
             constexpr unsigned kWarps = kThreads / kWarp, kBlocks = kPlan.hidden / kScaleBlock;
             constexpr unsigned kParts = ceil_div(kBlocks, kWarp),
                                kInFlight = kPlan.token_form == TokenForm::F32 ? 2 : 4;
+            const unsigned span = min(max(tile.rows * kParts / kWarps, 1u), kParts), pieces = ceil_div(kParts, span);
 #pragma unroll 1
-            for (unsigned first = thread / kWarp; first < tile.rows * kParts; first += kInFlight * kWarps) {
-                RawBlock<kPlan.token_form> raw[kInFlight];
+            for (unsigned item = thread / kWarp; item < tile.rows * pieces; item += kWarps) {
+                const unsigned t = item / pieces, first = item % pieces * span, end = min(first + span, kParts);
+                if (!row_is_valid(p, tile.first_row + t)) continue;
+                unsigned amax = 0;
+#pragma unroll 1
+                for (unsigned part = first; part < end; part += kInFlight) {
+                    RawBlock<kPlan.token_form> raw[kInFlight];
 #pragma unroll
-                for (unsigned i = 0; i < kInFlight; ++i) {
-                    const unsigned part = first + i * kWarps, t = part / kParts;
-                    const unsigned b = part % kParts * kWarp + thread % kWarp;
-                    const bool present = t < tile.rows && b < kBlocks && row_is_valid(p, tile.first_row + t);
-                    raw[i] = present
-                                 ? load_block<kPlan.token_form>(p, tile.first_row + t, b * kScaleBlock, kPlan.hidden)
-                                 : empty_block<kPlan.token_form>();
-                }
+                    for (unsigned i = 0; i < kInFlight; ++i) {
+                        const unsigned block = (part + i) * kWarp + thread % kWarp;
+                        raw[i] =
+                            part + i < end && block < kBlocks
+                                ? load_block<kPlan.token_form>(p, tile.first_row + t, block * kScaleBlock, kPlan.hidden)
+                                : empty_block<kPlan.token_form>();
+                    }
 #pragma unroll
-                for (unsigned i = 0; i < kInFlight; ++i) {
-                    const unsigned t = (first + i * kWarps) / kParts;
-                    const unsigned amax = ptx::redux_sync_max_u32(block_amax(raw[i]));
-                    // Non-negative floats are in the order of their bits.
-                    if (thread % kWarp == 0 && t < tile.rows)
-                        ptx::red_shared_max_u32(reinterpret_cast<unsigned*>(&token_scale[t]), amax);
+                    for (unsigned i = 0; i < kInFlight; ++i) amax = max(amax, block_amax(raw[i]));
                 }
+                amax = ptx::redux_sync_max_u32(amax);
+                // Non-negative floats are in the order of their bits.
+                if (thread % kWarp == 0) ptx::red_shared_max_u32(reinterpret_cast<unsigned*>(&token_scale[t]), amax);
             }
             ptx::bar_sync();
             for (unsigned t = thread; t < kTileTokens; t += kThreads) token_scale[t] = global_scale_of(token_scale[t]);

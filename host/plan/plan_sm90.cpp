@@ -256,8 +256,10 @@ Plan make_hopper_plan(const nvfp4r_settings& settings, TokenForm tokens, TokenBa
     plan.kernel.plain = plain;
     constexpr uint32_t kWideTile = 64;  // only the batch kernel has it
     const bool wide = wish.tokens_per_tile == kWideTile && wish.k_split <= 1;
-    // Up to 64 tokens the decode kernel is faster on an H200.
-    const bool many = band >= TokenBand::kUpTo256 && wish.tokens_per_tile == 0 && wish.k_split == 0;
+    // Up to 64 tokens the decode kernel is faster on an H200, unless tokens of several terms leave it no registers.
+    const bool terms = plan.kernel.quantise_tokens && plan.kernel.token_planes > 1;
+    const bool many =
+        band >= (terms ? TokenBand::kUpTo64 : TokenBand::kUpTo256) && wish.tokens_per_tile == 0 && wish.k_split == 0;
     const Plan problem = plan;
     const bool batch = (many || wide) && !settings.batch_invariant && plan_batch(band, device, wish, plan);
     if (!batch) {
