@@ -42,10 +42,10 @@ uint32_t cluster_of(const KernelPlan& kernel, uint32_t slices) {
 Split choose_split(const KernelPlan& kernel, uint32_t tiles, const DeviceLimits& device, uint32_t wished_slices) {
     const uint32_t gate_tiles = ceil_div(kernel.experts, kExpertTile);
     // One wave: the token tiles' CTAs together fit the GPU, two a multiprocessor where the registers allow it.
-    // Quantising CTAs of more than eight tokens have a multiprocessor each, and clusters do not fill a GPU: of an H200's 132
-    // multiprocessors 128 in clusters of 8 took two waves.
-    const uint32_t wide = kernel.quantise_tokens && kernel.token_tiles > 1 ? device.multiprocessors / 4 : 0;
-    const uint32_t places = device.multiprocessors * (tiles > 1 && !kernel.quantise_tokens ? 2 : 1) - wide;
+    // Quantising CTAs have a multiprocessor each, and clusters do not fill a GPU: of an H200's 132 multiprocessors 128 in
+    // clusters of 8 took two waves.
+    const uint32_t reserve = kernel.quantise_tokens ? device.multiprocessors / 4 : 0;
+    const uint32_t places = device.multiprocessors * (tiles > 1 && !kernel.quantise_tokens ? 2 : 1) - reserve;
     const uint32_t chunks = ceil_div(kernel.hidden, kChunk);
     Split best{0, 0, 0, 0, 0, 1e30};
     for (const uint32_t warps_m : {1u, 2u})
