@@ -158,8 +158,13 @@ __device__ __forceinline__ void write_codes(const RouterParams& p, unsigned hidd
                                             const QuantisedBlock& term) {
     if (!out.write) return;
     unsigned char* codes = p.codes_out + out.row * (hidden / 2) + out.k / 2;
+    // Rows are whole blocks, so all blocks are aligned as the first.
+    if (reinterpret_cast<unsigned long long>(codes) % alignof(ptx::Words2) == 0) {
+        *reinterpret_cast<ptx::Words2*>(codes) = {term.word[0], term.word[1]};
+    } else {
 #pragma unroll
-    for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.word[b / 4] >> (8 * (b % 4)));
+        for (unsigned b = 0; b < 8; ++b) codes[b] = static_cast<unsigned char>(term.word[b / 4] >> (8 * (b % 4)));
+    }
     const long long cols = hidden / kScaleBlock, col = out.k / kScaleBlock;
     p.scales_out[p.scales_out_atoms ? atom_scale_offset(out.row, col, cols) : out.row * cols + col] =
         static_cast<unsigned char>(term.scale);
