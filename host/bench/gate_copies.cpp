@@ -81,11 +81,13 @@ GateCopies::GateCopies(std::shared_ptr<const GpuContext> context, CallGraph& gra
             if (codes) codes = reinterpret_cast<const void*>(copy + parts.list[part++].offset);
         for (const void*& scales : params.gate_scales)
             if (scales) scales = reinterpret_cast<const void*>(copy + parts.list[part++].offset);
-        CUtensorMap map;
-        void* arguments[] = {&params, &map};
+        // The Blackwell kernels have two more parameters: the maps of the gate and of the tokens.
+        CUtensorMap gate_map, token_map;
+        void* arguments[] = {&params, &gate_map, &token_map};
         if (context_->limits().major != kHopper) {
-            std::memcpy(&map, node.kernelParams[1], sizeof map);
-            check(api, api.cuTensorMapReplaceAddress(&map, const_cast<void*>(params.gate_codes[0])),
+            std::memcpy(&gate_map, node.kernelParams[1], sizeof gate_map);
+            std::memcpy(&token_map, node.kernelParams[2], sizeof token_map);
+            check(api, api.cuTensorMapReplaceAddress(&gate_map, const_cast<void*>(params.gate_codes[0])),
                   "cuTensorMapReplaceAddress");
         }
         node.kernelParams = arguments;

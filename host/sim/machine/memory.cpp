@@ -12,10 +12,16 @@
 namespace nvfp4r::sim {
 namespace {
 
+#ifdef __SANITIZE_THREAD__
+// ThreadSanitizer leaves a program the lowest 512 GiB, and the top where its libraries go.
+constexpr uint64_t kArenaBytes = uint64_t{1} << 35, kArenaBase = uint64_t{1} << 36;
+constexpr int kArenaTries = 7;
+#else
 constexpr uint64_t kArenaBytes = uint64_t{1} << 38;   // 256 GiB of addresses, more than any GPU we play
 constexpr uint64_t kArenaBase = 0x2000'0000'0000ull;  // far from where Linux puts programs, heaps and libraries
-constexpr uint64_t kArenaStep = 2 * kArenaBytes;      // for further GPUs in one process
 constexpr int kArenaTries = 16;
+#endif
+constexpr uint64_t kArenaStep = 2 * kArenaBytes;  // for further GPUs in one process
 constexpr uint64_t kGuardBytes = 64 * 1024;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kDefaultAlign = 256;  // what cuMemAlloc promises
