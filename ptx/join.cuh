@@ -5,7 +5,8 @@
 // its own flag, so a packet needs neither fence nor atomic. The selecting thread that reads a packet empties it again:
 // every launch leaves the mailbox as it found it, and nothing is reset between launches.
 //
-// Progress. Only selecting CTAs wait, and only for packets. tickets[tile] counts the CTAs of the tile that have started
+// Progress. Only selecting CTAs wait, and only for packets; CTAs of a cluster wait for each other as well, but they start
+// together. tickets[tile] counts the CTAs of the tile that have started
 // (low half). The CTA that takes the last ticket knows that all others run or are done, and no producer waits, so it may
 // poll for ever. A CTA that took an earlier ticket may be waiting for one that cannot start before it leaves: after
 // kPatience polls it hands its tokens over (a bit each in the high half, by compare-and-swap) and ends, unless the last

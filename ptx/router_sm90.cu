@@ -1,12 +1,15 @@
-// The router on Hopper for small batches: one launch of plain CTAs, mma.sync from registers, K split over warps and
-// CTAs, partial sums joined through self-validating packets in global memory.
+// The router on Hopper for small batches: one launch, mma.sync from registers, K split over warps and CTAs, partial sums
+// joined through self-validating packets in global memory.
 //
-// Grid: x = expert groups * slices producing CTAs, then CTAs that only select; y = token tiles.
+// Grid: x = expert groups * slices producing CTAs, then CTAs that only select; y = token tiles. Where tokens are quantised
+// by their own amax, the slices of a group are a cluster as a rule, and no CTA only selects.
 //
 // | who                       | does                                              | waits for                               |
 // |---------------------------|---------------------------------------------------|-----------------------------------------|
 // | producing CTA, warp w     | chunks of its K slice: 16 * expert_tiles experts  | griddepcontrol.wait (before any token)  |
 // |   < warps_m * warps_k     | x the tile's tokens, accumulators in registers    |                                         |
+// | cluster, all warps        | amax of the CTA's slice to all its CTAs           | two cluster barriers: all have started, |
+// |                           |                                                   | all have sent                           |
 // | producing CTA, all warps  | sum over warps, one packet a token and expert     | CTA barrier 1: partial sums are written |
 // | thread 0 of every CTA     | takes the start ticket of the tile                | nothing                                 |
 // | CTA with one of the last  | joins the slices of its tokens and selects        | its packets (poll); barriers of the     |
@@ -49,9 +52,7 @@ struct DecodeShared {
     alignas(16) float partial[kPlan.warps_k][kTileTokens][kPartialStride];
     JoinSpace join;
     float token_scale[kTileTokens];
-    unsigned amax[kPlan.cluster > 1 ? kPlan.cluster : 1]
-                 [kTileTokens];  // of each slice of K, where a cluster shares them
-    unsigned slice_amax[kTileTokens];
+    unsigned slice_amax[kTileTokens];  // as bits; only a cluster has it
 };
 static_assert(kPlan.cluster == 1 || kPlan.cluster == kPlan.slices, "a cluster has the slices of K of one expert group");
 static_assert(sizeof(DecodeShared) == decode_shared_bytes(kPlan), "the host sizes shared memory by the same formula");
@@ -121,12 +122,13 @@ __device__ __forceinline__ void multiply_chunk(const RouterParams& p, const Deco
 }
 
 /// Global scales from the tokens' amax, where the CTAs of a cluster have the slices of K: each finds the amax of its slice
-/// and tells the others. `raw` is the warp's first chunk. The whole CTA; ends with a barrier.
+/// and tells the others. token_scale and slice_amax are 0 since before the cluster's first arrival. `raw` is the warp's
+/// first chunk. The whole CTA; ends with a barrier.
 __device__ __forceinline__ void share_token_scales(const RouterParams& p, DecodeShared& shared, const Tile& tile,
                                                    unsigned valid, unsigned slice, unsigned place,
                                                    const TokenBlocks& raw, unsigned thread) {
     const unsigned lane = thread % kWarp;
-    ptx::bar_sync();  // slice_amax is 0
+    ptx::barrier_cluster_wait();
     if (thread / kWarp < kMultiplyWarps) {
         unsigned amax[kPlan.token_tiles];
 #pragma unroll
@@ -148,18 +150,14 @@ __device__ __forceinline__ void share_token_scales(const RouterParams& p, Decode
         }
     }
     ptx::bar_sync();
-    ptx::barrier_cluster_wait();  // the others have started
+    // Non-negative floats are in the order of their bits.
+    auto* amax = reinterpret_cast<unsigned*>(shared.token_scale);
     for (unsigned i = thread; i < kTileTokens * kPlan.cluster; i += kThreads)
-        ptx::st_shared_cluster_u32(&shared.amax[slice][i % kTileTokens], i / kTileTokens,
-                                   shared.slice_amax[i % kTileTokens]);
+        ptx::red_shared_cluster_max_u32(&amax[i % kTileTokens], i / kTileTokens, shared.slice_amax[i % kTileTokens]);
     ptx::barrier_cluster_arrive();
     ptx::barrier_cluster_wait();
-    for (unsigned t = thread; t < kTileTokens; t += kThreads) {
-        unsigned amax = 0;
-#pragma unroll
-        for (unsigned s = 0; s < kPlan.cluster; ++s) amax = max(amax, shared.amax[s][t]);
-        shared.token_scale[t] = global_scale_of(__uint_as_float(amax));
-    }
+    for (unsigned t = thread; t < kTileTokens; t += kThreads)
+        shared.token_scale[t] = global_scale_of(shared.token_scale[t]);
     ptx::bar_sync();
 }
 
@@ -216,8 +214,11 @@ extern "C" __global__ void __launch_bounds__(nvfp4r::kThreads, nvfp4r::kPlan.cta
     // A static scale needs no amax.
     const bool shares_amax = kPlan.cluster > 1 && !(p.hidden_global_scale > 0.0f);
     if (shares_amax) {
-        ptx::barrier_cluster_arrive_relaxed();
-        for (unsigned t = thread; t < kTileTokens; t += kThreads) shared.slice_amax[t] = 0;
+        for (unsigned t = thread; t < kTileTokens; t += kThreads) {
+            shared.slice_amax[t] = 0;
+            shared.token_scale[t] = 0.0f;
+        }
+        ptx::barrier_cluster_arrive();
     }
     ptx::griddepcontrol_launch_dependents();
     ptx::griddepcontrol_wait();

@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "nvfp4router.h"
+#include "api/open_router.hpp"
+
+using namespace nvfp4r::test;
 
 TEST_CASE("A26 the last of more than 2^31 elements is the right one", "[cpu][.long]") {
     constexpr uint32_t kHidden = 192, kExperts = 8;
@@ -15,13 +17,6 @@ TEST_CASE("A26 the last of more than 2^31 elements is the right one", "[cpu][.lo
     const std::vector<uint8_t> scales(static_cast<size_t>(kTokens) * kHidden / 16, 0x38);
     codes[static_cast<size_t>(kTokens - 1) * kHidden / 2] = 2;  // 1.0 in the last token only
 
-    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = kExperts;
-    desc.hidden = kHidden;
-    desc.weight = weight.data();
-    desc.weight_type = NVFP4R_F32;
-    nvfp4r_gate* gate = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
     nvfp4r_settings settings = NVFP4R_SETTINGS_INIT;
     settings.experts = kExperts;
     settings.hidden = kHidden;
@@ -29,9 +24,7 @@ TEST_CASE("A26 the last of more than 2^31 elements is the right one", "[cpu][.lo
     settings.score = NVFP4R_SCORE_SIGMOID;
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = NVFP4R_DEVICE_CPU;
-    nvfp4r_router* router = nullptr;
-    REQUIRE(nvfp4r_router_create(gate, &settings, &options, &router) == NVFP4R_OK);
-    nvfp4r_gate_destroy(gate);
+    const Router router = open_router(f32_gate(settings, weight), settings, options);
 
     std::vector<float> weights(static_cast<size_t>(kTokens));
     std::vector<int32_t> ids(weights.size(), -7);
@@ -43,8 +36,7 @@ TEST_CASE("A26 the last of more than 2^31 elements is the right one", "[cpu][.lo
     call.hidden_global_scale = 1.0f;
     call.weights = weights.data();
     call.ids = ids.data();
-    CHECK(nvfp4r_route(router, &call) == NVFP4R_OK);
-    nvfp4r_router_destroy(router);
+    CHECK(nvfp4r_route(router.get(), &call) == NVFP4R_OK);
     CHECK(ids.back() == 5);
     CHECK(ids[ids.size() - 2] == 0);
     CHECK(weights.back() == Approx(0.7310586));

@@ -4,8 +4,10 @@
 #include <random>
 #include <vector>
 
+#include "api/open_router.hpp"
 #include "format/number.hpp"
-#include "nvfp4router.h"
+
+using namespace nvfp4r::test;
 
 namespace {
 
@@ -47,8 +49,6 @@ Routed route_rescore(const Gate& g, nvfp4r_settings settings, nvfp4r_precision p
     desc.weight_type = NVFP4R_BF16;
     desc.bias = g.bias.data();
     desc.linear_bias = g.linear_bias.data();
-    nvfp4r_gate* gate = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
     settings.experts = kRescoreExperts;
     settings.hidden = kRescoreHidden;
     settings.top_k = kRescoreTopK;
@@ -56,9 +56,7 @@ Routed route_rescore(const Gate& g, nvfp4r_settings settings, nvfp4r_precision p
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = NVFP4R_DEVICE_CPU;
     options.cpu_arithmetic = arithmetic;
-    nvfp4r_router* router = nullptr;
-    REQUIRE(nvfp4r_router_create(gate, &settings, &options, &router) == NVFP4R_OK);
-    nvfp4r_gate_destroy(gate);
+    const Router router = open_router(desc, settings, options);
     Routed routed;
     nvfp4r_call call = NVFP4R_CALL_INIT;
     call.tokens = kTokens;
@@ -66,8 +64,7 @@ Routed route_rescore(const Gate& g, nvfp4r_settings settings, nvfp4r_precision p
     call.hidden_type = NVFP4R_BF16;
     call.weights = routed.weights.data();
     call.ids = routed.ids.data();
-    CHECK(nvfp4r_route(router, &call) == NVFP4R_OK);
-    nvfp4r_router_destroy(router);
+    CHECK(nvfp4r_route(router.get(), &call) == NVFP4R_OK);
     return routed;
 }
 

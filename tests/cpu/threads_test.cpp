@@ -1,12 +1,13 @@
 // The same bits for any number of threads, and one router under several of them.
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "nvfp4router.h"
+#include "api/open_router.hpp"
+
+using namespace nvfp4r::test;
 
 namespace {
 
@@ -43,16 +44,7 @@ struct Result {
     }
 };
 
-using Router = std::unique_ptr<nvfp4r_router, decltype(&nvfp4r_router_destroy)>;
-
 Router make_router(const Problem& p, nvfp4r_precision precision, uint32_t threads, nvfp4r_cpu_arithmetic arithmetic) {
-    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = kThreadsExperts;
-    desc.hidden = kThreadsHidden;
-    desc.weight = p.weight.data();
-    desc.weight_type = NVFP4R_F32;
-    nvfp4r_gate* gate = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
     nvfp4r_settings settings = NVFP4R_SETTINGS_INIT;
     settings.experts = kThreadsExperts;
     settings.hidden = kThreadsHidden;
@@ -63,10 +55,7 @@ Router make_router(const Problem& p, nvfp4r_precision precision, uint32_t thread
     options.device = NVFP4R_DEVICE_CPU;
     options.threads = threads;
     options.cpu_arithmetic = arithmetic;
-    nvfp4r_router* router = nullptr;
-    REQUIRE(nvfp4r_router_create(gate, &settings, &options, &router) == NVFP4R_OK);
-    nvfp4r_gate_destroy(gate);
-    return {router, nvfp4r_router_destroy};
+    return open_router(f32_gate(settings, p.weight), settings, options);
 }
 
 nvfp4r_status route_threads(nvfp4r_router* router, const Problem& p, Result& result) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "api/open_router.hpp"
 #include "cpu/hardware_multiply.hpp"
 #include "format/number.hpp"
 #include "gpu_case.hpp"
@@ -104,24 +105,13 @@ size_t differing_logits(const Shape& s, uint32_t seed) {
     settings.score = NVFP4R_SCORE_SQRTSOFTPLUS;
     settings.renormalise = 1;
     settings.precision = s.precision;
-    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = s.experts;
-    desc.hidden = s.hidden;
-    desc.weight = weight.data();
-    desc.weight_type = NVFP4R_F32;
-    nvfp4r_gate* gate = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = NVFP4R_DEVICE_SIM;
     options.tokens_per_tile = s.wish.tokens_per_tile;
     options.k_split = s.wish.k_split;
     options.k_tile = s.wish.k_tile;
     options.stages = s.wish.stages;
-    nvfp4r_router* router = nullptr;
-    const nvfp4r_status created = nvfp4r_router_create(gate, &settings, &options, &router);
-    nvfp4r_gate_destroy(gate);
-    INFO(nvfp4r_last_error());
-    REQUIRE(created == NVFP4R_OK);
+    const Router router = open_router(f32_gate(settings, weight), settings, options);
 
     std::vector<float> weights(size_t{s.tokens} * 6), logits(size_t{s.tokens} * s.experts, 12345.0f);
     std::vector<int32_t> ids(weights.size());
@@ -132,9 +122,8 @@ size_t differing_logits(const Shape& s, uint32_t seed) {
     call.weights = weights.data();
     call.ids = ids.data();
     call.logits = logits.data();
-    const nvfp4r_status routed = nvfp4r_route(router, &call);
+    const nvfp4r_status routed = nvfp4r_route(router.get(), &call);
     INFO(nvfp4r_last_error() << "\n" << sim::driver::last_report());
-    nvfp4r_router_destroy(router);
     REQUIRE(routed == NVFP4R_OK);
 
     const auto terms = static_cast<uint32_t>(s.precision);  // nvfp4, x2, x3 are 1, 2, 3

@@ -1,7 +1,6 @@
 // The host layer on a real driver: streams, graphs, threads, contexts, edges of memory, very large M. Without a GPU these
 // tests say so and pass.
 #include <catch2/catch.hpp>
-#include <random>
 #include <thread>
 
 #include "device_call.hpp"
@@ -166,20 +165,9 @@ TEST_CASE("the same call gives the same bits on every run", "[kernel][cuda][host
 
 TEST_CASE("a batch-invariant router gives a row the same bits wherever it stands", "[kernel][cuda][host]") {
     if (skip_without_gpu()) return;
-    GpuCase settings_only = gpu_case(256, 2048, 8);
-    std::mt19937 random(11);
-    std::normal_distribution<float> normal;
-    std::vector<float> weight(size_t{256} * 2048);
-    for (float& v : weight) v = 0.1f * normal(random);
-    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = 256, desc.hidden = 2048, desc.weight = weight.data(), desc.weight_type = NVFP4R_F32;
-    settings_only.settings.batch_invariant = 1;
-    nvfp4r_gate* gate = nullptr;
-    nvfp4r_router* raw = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
-    REQUIRE(nvfp4r_router_create(gate, &settings_only.settings, &settings_only.options, &raw) == NVFP4R_OK);
-    nvfp4r_gate_destroy(gate);
-    const Router router(raw);
+    GpuCase invariant = gpu_case(256, 2048, 8);
+    invariant.settings.batch_invariant = 1;
+    const Router router = random_router(invariant.settings, invariant.options);
     const auto row = random_rows(1, 2048, 21);
     const Answer alone = route_host(router.get(), row, 1, 8);
     for (const int64_t tokens : {5, 16, 40, 200, 300}) {
@@ -206,6 +194,7 @@ TEST_CASE("A25 A26 very large batches keep their last rows", "[kernel][cuda][hos
               gpu.api().cuMemcpyHtoD(call.x.address() + static_cast<uint64_t>(tokens - 3) * kWide * 2, tail.data(),
                                      tail.size() * 2),
               "cuMemcpyHtoD");
+        check(gpu.api(), gpu.api().cuCtxSynchronize(), "cuCtxSynchronize");  // `stream` does not wait for the copies
         const Stream stream(gpu.context);
         REQUIRE(call.route(router.get(), stream.handle) == NVFP4R_OK);
         const Answer all = call.answer(), last = route_host(router.get(), tail, 3, kTopK);

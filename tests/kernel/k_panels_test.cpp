@@ -1,14 +1,14 @@
 // One panel of K (a 128-byte swizzled row of operands) against several, in memory and in a stage: what lies in the others
 // is zero, so the logits are the same bits. A stride that is right only for one panel gives others.
 #include <catch2/catch.hpp>
-#include <memory>
 #include <random>
 #include <vector>
 
-#include "nvfp4router.h"
+#include "api/open_router.hpp"
 #include "sim/driver/sim_driver.hpp"
 
 using namespace nvfp4r;
+using namespace nvfp4r::test;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -22,8 +22,6 @@ void play(uint32_t sm) {
     sim::driver::restart_driver({sim::GpuConfig::for_sm(sm)});
 }
 
-using Router = std::unique_ptr<nvfp4r_router, decltype(&nvfp4r_router_destroy)>;
-
 /// Row r of `rows` has the same kValues values for every `hidden`, at the front or behind `zeros` zeros.
 std::vector<float> padded_rows(uint32_t rows, uint32_t hidden, uint32_t zeros, uint32_t seed) {
     std::mt19937 rng(seed);
@@ -34,15 +32,9 @@ std::vector<float> padded_rows(uint32_t rows, uint32_t hidden, uint32_t zeros, u
     return values;
 }
 
-Router make_router(uint32_t hidden, uint32_t zeros, nvfp4r_precision precision, uint32_t k_tile = 0) {
+/// Null when it cannot be made.
+Router panel_router(uint32_t hidden, uint32_t zeros, nvfp4r_precision precision, uint32_t k_tile = 0) {
     const std::vector<float> weight = padded_rows(kExperts, hidden, zeros, 1);
-    nvfp4r_gate_desc desc = NVFP4R_GATE_DESC_INIT;
-    desc.experts = kExperts;
-    desc.hidden = hidden;
-    desc.weight = weight.data();
-    desc.weight_type = NVFP4R_F32;
-    nvfp4r_gate* gate = nullptr;
-    REQUIRE(nvfp4r_gate_create(&desc, &gate) == NVFP4R_OK);
     nvfp4r_settings settings = NVFP4R_SETTINGS_INIT;
     settings.experts = kExperts;
     settings.hidden = hidden;
@@ -52,14 +44,11 @@ Router make_router(uint32_t hidden, uint32_t zeros, nvfp4r_precision precision, 
     nvfp4r_router_options options = NVFP4R_ROUTER_OPTIONS_INIT;
     options.device = NVFP4R_DEVICE_SIM;
     options.k_tile = k_tile;
-    nvfp4r_router* router = nullptr;
-    nvfp4r_router_create(gate, &settings, &options, &router);
-    nvfp4r_gate_destroy(gate);
-    return Router(router, nvfp4r_router_destroy);
+    return try_router(f32_gate(settings, weight), settings, options);
 }
 
 std::vector<float> logits_of(uint32_t hidden, uint32_t zeros, nvfp4r_precision precision, uint32_t k_tile = 0) {
-    const Router router = make_router(hidden, zeros, precision, k_tile);
+    const Router router = panel_router(hidden, zeros, precision, k_tile);
     INFO(nvfp4r_last_error());
     REQUIRE(router);
     const std::vector<float> x = padded_rows(kTokens, hidden, zeros, 2);
@@ -108,7 +97,7 @@ TEST_CASE("C14 a K tile of one, two and four swizzled rows gives the same logits
         }
     }
     for (const uint32_t wrong : {kPanel / 2, 8 * kPanel}) {
-        CHECK(!make_router(8 * kPanel, 0, NVFP4R_PRECISION_NVFP4, wrong));
+        CHECK(!panel_router(8 * kPanel, 0, NVFP4R_PRECISION_NVFP4, wrong));
         CHECK_THAT(nvfp4r_last_error(), Contains("k_tile " + std::to_string(wrong)));
     }
 }
@@ -116,7 +105,7 @@ TEST_CASE("C14 a K tile of one, two and four swizzled rows gives the same logits
 TEST_CASE("C22 no tokens make no tensor map and no launch", "[kernel][sim]") {
     for (const uint32_t sm : {90u, 100u}) {
         play(sm);
-        const Router router = make_router(kPanel, 0, NVFP4R_PRECISION_NVFP4);
+        const Router router = panel_router(kPanel, 0, NVFP4R_PRECISION_NVFP4);
         REQUIRE(router);
         nvfp4r_call call = NVFP4R_CALL_INIT;
         call.tokens = 0;
