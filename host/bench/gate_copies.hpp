@@ -15,7 +15,8 @@ uint64_t gate_bytes(const GpuContext& context, const CallGraph& graph, bool plai
 class GateCopies {
   public:
     /// Copies the gate of the kernels in `graph`, which are the calls of one router, `count` times, and lets the kernels
-    /// of call i read copy i mod count. The graph may be replayed while this lives. Throws OUT_OF_MEMORY or DRIVER_ERROR.
+    /// of call i read copy i mod count. The graph may be replayed while this lives.
+    /// `plain`: as KernelPlan::plain. Throws OUT_OF_MEMORY or DRIVER_ERROR.
     GateCopies(std::shared_ptr<const GpuContext> context, CallGraph& graph, uint32_t count, bool plain);
 
     /// Makes every copy a gate of zeros. Calls whose answers stay the same afterwards have not read the copies.
