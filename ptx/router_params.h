@@ -87,7 +87,8 @@ NVFP4R_ON_BOTH constexpr unsigned join_space_bytes(const KernelPlan& plan) {
 /// Dynamic shared memory of router_sm90.cu (struct DecodeShared).
 NVFP4R_ON_BOTH constexpr unsigned decode_shared_bytes(const KernelPlan& plan) {
     const unsigned tokens = plan.token_tiles * kTokenTile, experts = plan.warps_m * plan.expert_tiles * kExpertTile;
-    return round_up(4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 2 * 4 * tokens, 16);
+    return round_up(
+        4 * plan.warps_k * tokens * (experts + 4) + join_space_bytes(plan) + 4 * tokens * (plan.cluster + 2), 16);
 }
 
 // router_sm90_batch.cu: experts in blocks of one warpgroup's wgmma, tokens and gate in a ring of shared-memory stages.

@@ -32,7 +32,7 @@ std::vector<Region> decode_map(const Plan& plan) {
             4 * k.warps_k * plan.tile_tokens * (k.warps_m * k.expert_tiles * kExpertTile + kPad));
     map.add("logits and selection of one token", join_space_bytes(k));
     map.add("token scales", 4 * plan.tile_tokens);
-    map.add("amax of tokens in a slice", 4 * plan.tile_tokens);
+    map.add("amax of tokens by slice", 4 * plan.tile_tokens * (k.cluster + 1));
     return map.filled_to(plan.shared_bytes, kAlignment);
 }
 
